@@ -41,6 +41,10 @@ void add_check_weights(CLI::App& app, bool& check_weights) {
   app.add_flag("--check-weights", check_weights, "read all of the artifact and its weights and compare it with what was built");
 }
 
+void add_weights_file(CLI::App& app, std::string& weights) {
+  app.add_option("--weights", weights, "a weights file for the artifact (aotc weights), instead of its own weights");
+}
+
 void add_method(CLI::App& app, std::string& method) {
   app.add_option("--method", method, "which of the artifact's methods; default: the only one");
 }
@@ -127,12 +131,14 @@ void LoadedArtifact::check(aotc_status status, const char* what) const {
   throw Diagnostic(Loc{path(), "", "", ""}, fmt::format("{}: {}: {}", what, api().status_name(status), api().last_error()));
 }
 
-Artifact::Artifact(const std::string& path, const std::string& method, bool check_weights, int32_t device, uint32_t flags)
+Artifact::Artifact(const std::string& path, const std::string& method, bool check_weights, int32_t device, uint32_t flags,
+                   const std::string& weights)
     : LoadedArtifact(path, check_weights) {
   choose_method(method);
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.device = device;
-  options.flags = flags;
+  options.flags = flags | (check_weights && !weights.empty() ? AOTC_MODEL_VERIFY_WEIGHTS : 0);
+  if (!weights.empty()) require_file(weights), options.weights_path = weights.c_str();
   check(api().model_create(&options, &model_), "cannot be used here");
   inputs_ = describe(AOTC_INPUT);
   outputs_ = describe(AOTC_OUTPUT);

@@ -28,6 +28,8 @@ struct Io {
 
 /// --check-weights, of the verbs that load an artifact.
 void add_check_weights(CLI::App& app, bool& check_weights);
+/// --weights, of the verbs that run an artifact.
+void add_weights_file(CLI::App& app, std::string& weights);
 /// --method, of the verbs that look at one method of an artifact.
 void add_method(CLI::App& app, std::string& method);
 
@@ -88,9 +90,10 @@ class LoadedArtifact : public ArtifactFile {
 /// The shared object, its model and one of its methods. Throws Diagnostic with the artifact's own message. Contexts must go first.
 class Artifact : public LoadedArtifact {
  public:
-  /// method: as choose_method. device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number. flags: AOTC_MODEL_*.
+  /// method: as choose_method. device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number. flags: AOTC_MODEL_*. weights: a file of weights
+  /// for the artifact; empty: its own.
   explicit Artifact(const std::string& path, const std::string& method = {}, bool check_weights = false,
-                    int32_t device = AOTC_DEFAULT_DEVICE, uint32_t flags = 0);
+                    int32_t device = AOTC_DEFAULT_DEVICE, uint32_t flags = 0, const std::string& weights = {});
   ~Artifact();
 
   aotc_model* model() const { return model_; }

@@ -29,6 +29,7 @@ struct Options {
   BaselineOptions baseline;
   int threads = 1, rounds = 5;
   double seconds = 1.0;
+  std::string weights;
   bool profile = false, check_weights = false, flush_denormals = false, own_weights = false;
   CustomOperators operators;
 };
@@ -57,7 +58,7 @@ int run(const Options& o, const Common& common) {
   require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}, {"--baseline", o.baseline.file}});
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
-  const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags);
+  const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags, o.weights);
   const std::map<std::string, int64_t> dims = parse_dims(o.dims, artifact.metadata());
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_HOST;
@@ -172,6 +173,7 @@ Run add_bench(CLI::App& app) {
   add_baseline(app, o->baseline);
   add_method(app, o->method);
   add_custom_operators(app, o->operators);
+  add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
   app.add_flag("--profile", o->profile,
                "time of every step (the mean of the middle half of the runs, which adds up), GFLOP/s, GB/s and share of the roofline");

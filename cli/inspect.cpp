@@ -173,8 +173,8 @@ void print_methods(const json& j) {
     json own = i == 0 ? j : j["methods"][i];
     own.erase("methods");
     fmt::print("\n{:<16}{}\n", "method", j["methods"][i].at("name").get<std::string>());
-    for (const char* key : {"source", "file", "kind", "torch_version", "schema_version", "aotc_version", "target", "f32_matmul",
-                            "reproducible", "graphs", "own_weights", "code", "seal", "system"})
+    for (const char* key : {"weights_layout", "source", "file", "kind", "torch_version", "schema_version", "aotc_version", "target",
+                            "f32_matmul", "reproducible", "graphs", "own_weights", "code", "seal", "system"})
       own.erase(key);
     print_text(own);
   }
@@ -212,6 +212,7 @@ void print_text(const json& all) {
   for (const char* key : {"weights_bytes", "arena_bytes"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
   for (const json& k : j.value("own_kernels", json::array())) fmt::print("{:<16}{}\n", "own kernel", own_kernel_text(k));
+  if (j.contains("weights_layout")) fmt::print("{:<16}{}\n", "weights_layout", j["weights_layout"]["id"].get<std::string>());
   for (const char* side : {"inputs", "outputs", "states"})
     for (const json& t : j.value(side, json::array()))
       fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()),

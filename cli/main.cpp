@@ -17,6 +17,8 @@ constexpr Verb kVerbs[] = {
      "aotc check model.pt2 --cuda sm_90a --sarif aotc.sarif", add_check},
     {"inspect", "show the signature, symbols, operators and, of an artifact, its kernels, arena and versions",
      "aotc inspect model.so --json", add_inspect},
+    {"weights", "make the weights file of another archive of the same program for an artifact that is there, without a compiler",
+     "aotc weights finetuned.pt2 --for model.so -o finetuned.weights", add_weights},
     {"tune", "measure kernel candidates for a model into the tuning database, here or on another machine",
      "aotc tune model.pt2 --cuda sm_90a --tuning-db tuning.json --remote gpu-host", add_tune},
     {"verify", "run an artifact against the original graph (LibTorch, op by op) and against fp64",

@@ -17,6 +17,7 @@ struct Options {
   std::string artifact, method, output_dir;
   std::vector<std::string> inputs;
   int threads = 1;
+  std::string weights;
   bool check_weights = false, flush_denormals = false;
 };
 
@@ -82,11 +83,12 @@ Run add_run(CLI::App& app) {
   app.add_option("-o,--output-dir", o->output_dir, "folder for the outputs, NAME.npy each")->required();
   app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
   add_method(app, o->method);
+  add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
   app.add_flag("--flush-denormals", o->flush_denormals,
                "run with AOTC_CONTEXT_FLUSH_DENORMALS: numbers too small for a full exponent count as 0");
   return [o](const Common& common) {
-    const Artifact artifact(o->artifact, o->method, o->check_weights);
+    const Artifact artifact(o->artifact, o->method, o->check_weights, AOTC_DEFAULT_DEVICE, 0, o->weights);
     const std::map<std::string, std::string> files = input_files(*o, artifact);
     check_outputs(*o, files, artifact);
     const std::vector<HostTensor> inputs = read_inputs(files, artifact);

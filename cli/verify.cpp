@@ -28,6 +28,7 @@ struct Options {
   std::optional<int> samples;
   std::optional<double> max_loss;
   int threads = 1;
+  std::string weights;
   bool check_weights = false, flush_denormals = false;
   Allowed allowed;
   CustomOperators operators;
@@ -245,8 +246,9 @@ std::map<std::string, std::string> archives_of(const Options& o, const std::vect
 
 /// Adds the rows of a method.
 void verify_method(const Options& o, const Common& common, const std::string& method, const std::string& pt2, bool several, Verdict& v) {
-  const Artifact artifact(o.artifact, method, o.check_weights);
-  const Against original = against(pt2, artifact);
+  const Artifact artifact(o.artifact, method, o.check_weights, AOTC_DEFAULT_DEVICE, 0, o.weights);
+  Against original = against(pt2, artifact);
+  if (!o.weights.empty()) original.doubt.clear();  // the archive of other weights is another
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
   std::vector<Row> rows;
   std::map<std::string, double> row_errors;
@@ -301,6 +303,7 @@ Run add_verify(CLI::App& app) {
          "its --max-weight-error")
       ->check(positive());
   add_custom_operators(app, o->operators);
+  add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
   app.add_flag("--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
   auto junit = std::make_shared<std::string>();

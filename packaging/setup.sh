@@ -10,7 +10,7 @@
 #   AOTC_TRITON_VENV   the environment with Triton's server and client, for the test of runtime/triton (default: ~/.cache/aotc/triton); a failure
 #                there is told and leaves that test out
 set -euo pipefail
-debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
+debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev libssl-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
         python3-venv python3-dev binutils pkg-config dpkg-dev file zsh fish groff-base)
 here=$(cd "$(dirname "$0")" && pwd)
 tried=$("$here/cpu_wheel.sh")

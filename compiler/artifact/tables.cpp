@@ -505,6 +505,7 @@ class Emitter {
     row.add("weights_bytes", in_.blob_bytes);
     if (!in_.weights_file.empty()) row.add("weights_file", emit::c_string(in_.weights_file));
     row.add("weights_hash", fmt::format("{}u", in_.weights_hash));
+    if (in_.weights_layout) row.add("weights_layout", fmt::format("{}u", in_.weights_layout));
     if (!last) row.add("next", "&" + module_name(in_.part + 1));
     out_ += fmt::format("const aotc_module_desc {} = {};\n", module_name(in_.part), row.str());
   }

@@ -37,8 +37,9 @@ struct TableInput {
   std::string weights_symbol;  ///< of the blob object, or empty: in weights_file
   std::string weights_file;
   uint64_t weights_hash = 0;
-  bool graphs = false;       ///< GPU: AOTC_MODULE_GRAPHS
-  bool own_weights = false;  ///< CPU: AOTC_MODULE_OWN_WEIGHTS
+  uint64_t weights_layout = 0;  ///< aotc_module_desc.weights_layout
+  bool graphs = false;          ///< GPU: AOTC_MODULE_GRAPHS
+  bool own_weights = false;     ///< CPU: AOTC_MODULE_OWN_WEIGHTS
   /// The part's number in the artifact and how many there are: part 0 defines aotc_module, the others are behind it.
   size_t part = 0, n_parts = 1;
 };

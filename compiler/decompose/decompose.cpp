@@ -148,8 +148,13 @@ class Driver {
     if (it == p_.data.end()) throw Diagnostic(Loc{.file = p_.file}, fmt::format("no data for '{}'", in.target));
     ConstData data = it->second;
     data.type = pair_type(data.type);
+    data.exchangeable = decompose::exchangeable(in, data.type);
     const bool mutated = in.kind == InputKind::buffer && mutated_.count(in.target);
     if (mutated || in.is_state) {
+      // A buffer that starts at zeros (a KV cache) is not stored.
+      const auto* bytes = data.data;
+      if (in.kind == InputKind::buffer && std::all_of(bytes, bytes + data.bytes, [](std::byte b) { return b == std::byte{0}; }))
+        data.exchangeable = false;
       // Names for one piece of memory are one state where the caller changes it, as are they one tensor of the model's.
       const auto key = std::pair(static_cast<const void*>(data.data), dims_text(data.type));
       const auto found = in.is_state && data.bytes > 0 ? state_of_data_.find(key) : state_of_data_.end();
@@ -514,6 +519,11 @@ Graph decompose(Program& program, const Expand& expand, std::vector<std::string>
     }
     if (!progress) report(program, missing);
   }
+}
+
+bool exchangeable(const import::ProgramInput& in, const TensorType& type) {
+  if (!is_float(type.dtype)) return false;
+  return in.kind == InputKind::parameter || (in.kind == InputKind::buffer && in.persistent && type.rank() > 0);
 }
 
 }  // namespace aotc::decompose

@@ -37,6 +37,10 @@ std::vector<Unsupported> find_unsupported(const import::Program& program);
 /// Throws UnsupportedOperators when there are any.
 Graph decompose(const import::Program& program);
 
+/// Whether the input's constant is exchangeable (ConstData): floating-point numbers that a state dict of the model has. A buffer without
+/// dims is a number of the program (a scale, what masks are filled with), as are buffers that are not saved with the model.
+bool exchangeable(const import::ProgramInput& in, const TensorType& type);
+
 /// Whether a use of the operator finds a rule (of its functional form, too); `complex`: one of its tensors is.
 bool has_rule(std::string_view target, bool complex);
 /// Replaces a node of the program by others that say the same, or says why not (import/expand.h).

@@ -338,6 +338,7 @@ bool may_have_nan(const T& x) {
   const Value& v = x.b().graph().values[x];
   if (v.kind != ValueKind::constant) return true;
   const ConstData& c = x.b().graph().constants[v.constant];
+  if (c.exchangeable) return true;
   std::vector<double> data(c.bytes / static_cast<size_t>(dtype_bytes(c.type.dtype)));
   load_f64(c.type.dtype, c.data, data.data(), static_cast<int64_t>(data.size()));
   return std::any_of(data.begin(), data.end(), [](double e) { return std::isnan(e); });

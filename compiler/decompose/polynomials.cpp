@@ -55,6 +55,7 @@ std::optional<double> highest(const T& x) {
   const Value& v = x.b().graph().values[x];
   if (v.kind != ValueKind::constant) return std::nullopt;
   const ConstData& c = x.b().graph().constants[v.constant];
+  if (c.exchangeable) return std::nullopt;
   const size_t n = c.bytes / static_cast<size_t>(dtype_bytes(c.type.dtype));
   std::vector<double> data(n);
   if (is_float(c.type.dtype)) {

@@ -1,6 +1,7 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 namespace aotc {
@@ -55,6 +56,12 @@ ValueId Graph::add_input(std::string input_name, TensorType t) {
   const ValueId id = values.push(std::move(v));
   inputs.push_back({std::move(input_name), id, ""});
   return id;
+}
+
+bool same_constant(const ConstData& a, const ConstData& b) {
+  if (a.bytes != b.bytes || a.exchangeable != b.exchangeable) return false;
+  if (a.data == b.data) return true;
+  return !a.exchangeable && a.data && b.data && std::memcmp(a.data, b.data, a.bytes) == 0;
 }
 
 ValueId Graph::add_constant(ConstData data) {

@@ -95,7 +95,15 @@ struct ConstData {
   std::shared_ptr<const void> keepalive;  ///< owner of data
   const std::byte* data = nullptr;
   size_t bytes = 0;
+  /// Other values may take the place of these in an artifact that is built (aotc weights): a floating-point parameter or buffer of the
+  /// archive, or what is computed from one. Nothing is decided by its values, and it is equal to another constant where both lie in one
+  /// place (same_constant).
+  bool exchangeable = false;
+  /// Of an exchangeable constant of bytes: they are not negative and have so many bits; 0: any bytes.
+  int bits = 0;
 };
+/// Whether two constants have equal bytes; exchangeable ones: whatever values take the place of theirs.
+bool same_constant(const ConstData& a, const ConstData& b);
 
 struct InputInfo {
   std::string name;  ///< as in the archive; the C identifier is made from it

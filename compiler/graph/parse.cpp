@@ -118,6 +118,8 @@ class Parser {
       if (!n || *n < 0) in_.fail("a constant's dims must be numbers");
       elems *= static_cast<double>(*n);
     }
+    const bool exchangeable = in_.accept_word("exchangeable");
+    const int bits = exchangeable && in_.accept_word("bits") ? static_cast<int>(in_.integer(1, 8)) : 0;
     ConstData c;
     if (elems * static_cast<double>(dtype_bytes(t.dtype)) >= 0x1p62) in_.fail("the constant is too large");
     if (in_.peek() != '=' && options_.missing == MissingData::opaque) {
@@ -128,6 +130,7 @@ class Parser {
       if (elems > kMaxElems) in_.fail("the constant is too large for a text");
       c = made_up_constant(std::move(name), std::move(t));
     }
+    c.exchangeable = exchangeable, c.bits = bits;
     if (in_.accept_word("data")) {
       const std::string key(in_.word());
       if (options_.constants) options_.constants->get(key, c);

@@ -84,7 +84,12 @@ struct Printer {
     }
   }
 
+  static std::string exchangeable_text(const ConstData& c) {
+    return !c.exchangeable ? "" : c.bits ? fmt::format(" exchangeable bits {}", c.bits) : " exchangeable";
+  }
+
   std::string data_text(const ConstData& c) const {
+    if (c.exchangeable && !opts.exchangeable) return "";
     const int64_t count = c.type.elems().as_const().value_or(0);
     if (count == 0 || !has_data(c)) return "";
     if (count > 16 || is_complex(c.type.dtype)) return opts.constants ? " data " + opts.constants->put(c) : "";
@@ -102,12 +107,12 @@ struct Printer {
     }
     for (ValueId v : leaves(ValueKind::constant)) {
       const ConstData& c = g.constants[g.values[v].constant];
-      out += fmt::format("const {} : {} {}{}\n", ref(v), print(c.type, g.syms), quoted_text(c.name), data_text(c));
+      out += fmt::format("const {} : {} {}{}{}\n", ref(v), print(c.type, g.syms), quoted_text(c.name), exchangeable_text(c), data_text(c));
     }
     for (const StateInfo& s : g.states) {
       out += fmt::format("state {} : {} {}", ref(s.value), print(s.type, g.syms), quoted_text(s.name));
       if (s.updated != kNone<ValueId>) out += " updated " + ref(s.updated);
-      if (g.constants.contains(s.initial)) out += data_text(g.constants[s.initial]);
+      if (g.constants.contains(s.initial)) out += exchangeable_text(g.constants[s.initial]) + data_text(g.constants[s.initial]);
       out += '\n';
     }
     static constexpr std::string_view kKinds[] = {"eq", "le", "divisible"};

@@ -16,6 +16,7 @@ constexpr int64_t kSafeFactor = int64_t{1} << 31;
 using Found = std::optional<Interval>;
 
 Found of_constant(const ConstData& c) {
+  if (c.exchangeable) return {};
   const int64_t count = static_cast<int64_t>(c.bytes) / dtype_bytes(c.type.dtype);
   if (count == 0 || count > kMaxScanned) return {};
   constexpr int64_t kAtOnce = 4096;

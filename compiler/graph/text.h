@@ -26,6 +26,7 @@ class TextReader;
 struct PrintOptions {
   bool source = false;                 ///< user's source lines as trailing strings
   ConstantStore* constants = nullptr;  ///< where the data go that are not in the text; null: nowhere
+  bool exchangeable = true;            ///< false: without the data of exchangeable constants
 };
 std::string print(const Graph& g, const PrintOptions& = {});
 std::string print(const TensorType& t, const SymTable& syms);  ///< "float32[batch, 4096]"

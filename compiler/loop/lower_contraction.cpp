@@ -71,6 +71,7 @@ void complete_params(LoopKernel& attached, const IdVec<ParamId, Param>& all) {
 std::optional<std::pair<int, int>> byte_range(const Graph& g, const Buffer& b) {
   if (b.kind != BufferKind::constant || !has_data(g.constants[static_cast<ConstId>(b.index)])) return std::nullopt;
   const ConstData& c = g.constants[static_cast<ConstId>(b.index)];
+  if (c.exchangeable) return c.bits ? std::optional(std::pair(0, (1 << c.bits) - 1)) : std::nullopt;
   std::pair<int, int> range{255, -128};
   for (size_t i = 0; i < c.bytes; ++i) {
     const int v = c.type.dtype == DType::u8 ? static_cast<int>(c.data[i]) : static_cast<int>(static_cast<int8_t>(c.data[i]));

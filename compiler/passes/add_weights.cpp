@@ -33,6 +33,7 @@ struct Term {
   Channels scale;
   double sign;
   Ints kernel, first, apart;
+  bool exchangeable = false;  ///< `scale` is
 };
 
 class WeightAdder {
@@ -110,7 +111,7 @@ class WeightAdder {
     return t;
   }
   /// An image with a scale and a shift per channel, where v is one of what `whole` reads; the shift is added to `shift`.
-  std::optional<Term> scaled(const Weighted& whole, const Leaf& leaf, Channels& shift) const {
+  std::optional<Term> scaled(const Weighted& whole, const Leaf& leaf, Channels& shift) {
     const Node& conv = g_.nodes[whole.node];
     if (conv.op != Op::conv) return {};
     const ValueId x = conv.inputs[0];
@@ -123,6 +124,7 @@ class WeightAdder {
       bool left;
       Channels c;
     };
+    bool exchangeable = false;
     std::vector<Step> steps;
     for (ValueId v = leaf.value; v != x;) {
       const Node* n = g_.def(v);
@@ -131,6 +133,7 @@ class WeightAdder {
       const bool left = c.has_value();
       if (!c) c = per_channel(g_, n->inputs[0], 1, channels);
       if (!c) return {};
+      exchangeable = exchangeable || exchangeable_channels(g_, n->inputs[left ? 1 : 0]);
       v = n->inputs[left ? 0 : 1];
       steps.push_back({n->op, left, std::move(*c)});
     }
@@ -142,6 +145,8 @@ class WeightAdder {
     if (!t) return {};
     for (size_t i = 0; i < shift.size(); ++i) shift[i] += leaf.sign * more[i];
     t->scale = std::move(scale);
+    t->exchangeable = exchangeable;
+    exchangeable_shift_ = exchangeable_shift_ || exchangeable;
     return t;
   }
 
@@ -152,6 +157,7 @@ class WeightAdder {
     std::vector<std::optional<Weighted>> all;
     for (const Leaf& l : leaves) all.push_back(weighted(l.value));
     std::vector<bool> taken(leaves.size(), false);
+    exchangeable_shift_ = false;
     std::optional<Channels> shift;  // along `dim` of the sum, once there is one of its terms
     int dim = 1;
     while (true) {  // the largest kernel that is left, and what can be added to it
@@ -171,12 +177,14 @@ class WeightAdder {
       const auto c = per_channel(g_, leaves[i].value, dim, static_cast<int64_t>(shift->size()));
       if (!c) continue;
       taken[i] = true;
+      exchangeable_shift_ = exchangeable_shift_ || exchangeable_channels(g_, leaves[i].value);
       for (size_t k = 0; k < c->size(); ++k) (*shift)[k] += leaves[i].sign * (*c)[k];
     }
     const TensorType type = g_.type(n.outputs[0]);
-    if (std::any_of(shift->begin(), shift->end(), [](double s) { return s != 0; })) {
-      const ValueId c = b_.constant(channels_constant(n.name + ".shift", type.dtype, type.rank(), dim, *shift));
-      leaves.push_back({b_.expand(c, type.dims), 1});
+    if (exchangeable_shift_ || std::any_of(shift->begin(), shift->end(), [](double s) { return s != 0; })) {
+      ConstData c = channels_constant(n.name + ".shift", type.dtype, type.rank(), dim, *shift);
+      c.exchangeable = exchangeable_shift_;
+      leaves.push_back({b_.expand(b_.constant(std::move(c)), type.dims), 1});
       taken.push_back(false);
     }
     std::optional<ValueId> sum;
@@ -226,7 +234,9 @@ class WeightAdder {
     const ConstData& like = g_.constants[whole.weight];
     const int64_t count = static_cast<int64_t>(like.bytes) / dtype_bytes(like.type.dtype), places = whole.places;
     std::vector<double> sum(static_cast<size_t>(count), 0), from;
+    bool exchangeable = false;
     for (const Term& t : terms) {
+      exchangeable = exchangeable || t.exchangeable || (t.weight != kNone<ConstId> && g_.constants[t.weight].exchangeable);
       int64_t small = 1;
       for (int64_t k : t.kernel) small *= k;
       // Of each place of the term that of the whole kernel.
@@ -250,13 +260,14 @@ class WeightAdder {
     }
     auto bytes = std::make_shared<std::vector<std::byte>>(like.bytes);
     store_f64(like.type.dtype, sum.data(), bytes->data(), count);
-    return {like.name + ".added", like.type, bytes, bytes->data(), bytes->size()};
+    return {like.name + ".added", like.type, bytes, bytes->data(), bytes->size(), exchangeable};
   }
 
   Graph& g_;
   Builder b_;
   const PassContext& ctx_;
   std::vector<std::vector<NodeId>> users_;
+  bool exchangeable_shift_ = false;  ///< of the sum that is made: some of its shift is
 };
 
 }  // namespace

@@ -44,7 +44,8 @@ Shown shown_by(const Graph& g, ValueId mask) {
     s.all = s.all && show;
     s.triangle = s.triangle && show == (i % columns <= i / columns % rows);
   }
-  return s;
+  // Zeros alone may be any bias before it is trained; what hides keys is a mask.
+  return c.exchangeable && s.all ? Shown{} : s;
 }
 
 /// The position along dim 2 (query) or 3 (key) of a mask: an iota seen through views, starting at 0.

@@ -57,7 +57,7 @@ std::string key_of(const Graph& g, const Node& n) {
   return key + ":" + print(g.type(n.outputs[0]), g.syms);
 }
 
-/// Constants of equal type and content, by the first of them.
+/// Constants of equal type and content (same_constant), by the first of them.
 void merge_constants(const Graph& g, std::vector<ValueId>& now) {
   std::unordered_map<std::string, std::vector<ValueId>> seen;  // by type; most that differ do so in their first bytes
   for (size_t i = 0; i < g.values.size(); ++i) {
@@ -66,10 +66,8 @@ void merge_constants(const Graph& g, std::vector<ValueId>& now) {
     const ConstData& c = g.constants[v.constant];
     if (!c.data) continue;
     std::vector<ValueId>& others = seen[print(c.type, g.syms)];
-    const auto same = std::find_if(others.begin(), others.end(), [&](ValueId o) {
-      const ConstData& x = g.constants[g.values[o].constant];
-      return x.bytes == c.bytes && (x.data == c.data || std::memcmp(x.data, c.data, c.bytes) == 0);
-    });
+    const auto same =
+        std::find_if(others.begin(), others.end(), [&](ValueId o) { return same_constant(g.constants[g.values[o].constant], c); });
     if (same == others.end())
       others.push_back(static_cast<ValueId>(i));
     else

@@ -161,7 +161,7 @@ class Folder {
     if (x.kind != ValueKind::constant || is_complex(x.type.dtype)) return v;
     const ConstData& c = g_.constants[x.constant];
     const size_t width = dtype_bytes(c.type.dtype);
-    if (c.bytes == 0 || !has_data(c) || (c.bytes > kLookedAtBytes && !computed_here_.count(v))) return v;
+    if (c.bytes == 0 || c.exchangeable || !has_data(c) || (c.bytes > kLookedAtBytes && !computed_here_.count(v))) return v;
     if (std::memcmp(c.data, c.data + width, c.bytes - width) != 0) return positions(v);
     const TensorType t = x.type;
     return splat(b_, t, c.data);
@@ -216,8 +216,10 @@ class Folder {
     std::vector<HostTensor> held;
     held.reserve(n.inputs.size());
     std::vector<const HostTensor*> inputs;
+    bool exchangeable = false;
     for (ValueId i : n.inputs) {
       const ConstData& c = g_.constants[g_.values[computed(i)].constant];
+      exchangeable = exchangeable || c.exchangeable;
       HostTensor t{c.type.dtype, {}, {c.data, c.data + c.bytes}};
       for (const Expr& d : c.type.dims) t.dims.push_back(*d.as_const());
       held.push_back(std::move(t));
@@ -226,7 +228,9 @@ class Folder {
     std::vector<HostTensor> results = interpret_node(g_, n, inputs);
     for (size_t i = 0; i < results.size(); ++i) {
       auto bytes = std::make_shared<std::vector<std::byte>>(std::move(results[i].bytes));
-      const ValueId c = b_.constant({name_for(n), g_.type(n.outputs[i]), bytes, bytes->data(), bytes->size()});
+      const TensorType type = g_.type(n.outputs[i]);
+      // Masks and positions that are computed from numbers belong to the program: what is decided by them is decided once.
+      const ValueId c = b_.constant({name_for(n), type, bytes, bytes->data(), bytes->size(), exchangeable && is_float(type.dtype)});
       done_[n.outputs[i]] = c;
       computed_here_.insert(c);
     }

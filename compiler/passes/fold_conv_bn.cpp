@@ -19,6 +19,13 @@ struct Weight {
   int64_t groups;    ///< > 1: transposed convolution, dim 0 is split into so many
 };
 
+/// What stands behind a product, per output channel.
+struct Folded {
+  Channels scale, shift;
+  bool exchangeable = false;  ///< some of it is
+  bool shifts = false;        ///< whatever the values are
+};
+
 int channel_dim(const Node& n, int rank) { return n.op == Op::matmul ? rank - 1 : 1; }
 
 class ScaleFolder {
@@ -58,6 +65,7 @@ class ScaleFolder {
     const int dim = channel_dim(n, g_.type(product).rank());
     Channels scale(w->channels, 1), shift(w->channels, 0);
     bool scaled = false;
+    Folded folded;
     ValueId last = product;
     while (users_[idx(last)].size() == 1 && users_[idx(last)][0] != kNone<NodeId>) {
       const Node& u = g_.nodes[users_[idx(last)][0]];
@@ -68,30 +76,35 @@ class ScaleFolder {
       const auto c = per_channel(g_, other, dim, w->channels);
       if (!c || !then(u.op, left, *c, scale, shift)) break;
       scaled = scaled || u.op == Op::mul || u.op == Op::div || !left;
+      const bool exchangeable = exchangeable_channels(g_, other);
+      folded.exchangeable = folded.exchangeable || exchangeable;
+      folded.shifts = folded.shifts || (exchangeable && (u.op == Op::add || u.op == Op::sub));
       last = u.outputs[0];
     }
     if (!scaled) return;
-    rebuild(n, *w, dim, scale, shift, last);
+    folded.scale = std::move(scale), folded.shift = std::move(shift);
+    rebuild(n, *w, dim, folded, last);
   }
 
-  void rebuild(const Node& n, const Weight& w, int dim, const Channels& scale, const Channels& shift, ValueId last) {
+  void rebuild(const Node& n, const Weight& w, int dim, const Folded& folded, ValueId last) {
     b_.at(n.name, n.source);
     std::vector<ValueId> inputs = n.inputs;
-    const ValueId scaled = b_.constant(scaled_weight(w, scale));
+    const ValueId scaled = b_.constant(scaled_weight(w, folded));
     const Node* p = g_.def(n.inputs[1]);
     inputs[1] = p ? b_.permute(scaled, Ints(p->get<Ints>(Attr::perm))) : scaled;
     const TensorType type = g_.type(n.outputs[0]);
     ValueId y = b_.make1(n.op, std::move(inputs), n.attrs, &type);
-    bool any_shift = false;
-    for (double s : shift) any_shift = any_shift || s != 0;
+    bool any_shift = folded.shifts;
+    for (double s : folded.shift) any_shift = any_shift || s != 0;
     if (any_shift) {
-      const ConstData c = channels_constant(g_.constants[w.data].name + ".shift", type.dtype, type.rank(), dim, shift);
+      ConstData c = channels_constant(g_.constants[w.data].name + ".shift", type.dtype, type.rank(), dim, folded.shift);
+      c.exchangeable = folded.exchangeable;
       y = b_.binary(Op::add, y, b_.expand(b_.constant(c), type.dims));
     }
     g_.replace_all_uses(last, y);
   }
 
-  ConstData scaled_weight(const Weight& w, const Channels& scale) const {
+  ConstData scaled_weight(const Weight& w, const Folded& folded) const {
     const ConstData& from = g_.constants[w.data];
     const int64_t width = dtype_bytes(from.type.dtype);
     int64_t outer = 1, inner = 1;
@@ -105,12 +118,12 @@ class ScaleFolder {
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t c = 0; c < per_group; ++c) {
         const int64_t at = (o * per_group + c) * inner * width;
-        const double s = scale[w.groups == 1 ? c : o / (outer / w.groups) * per_group + c];
+        const double s = folded.scale[w.groups == 1 ? c : o / (outer / w.groups) * per_group + c];
         load_f64(from.type.dtype, from.data + at, row.data(), inner);
         for (double& x : row) x *= s;
         store_f64(from.type.dtype, row.data(), bytes->data() + at, inner);
       }
-    return {from.name + ".scaled", from.type, bytes, bytes->data(), bytes->size()};
+    return {from.name + ".scaled", from.type, bytes, bytes->data(), bytes->size(), from.exchangeable || folded.exchangeable};
   }
 
   Graph& g_;

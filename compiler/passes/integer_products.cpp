@@ -74,6 +74,7 @@ class Finder {
     const Value& of = r_.g.values[v];
     if (of.kind != ValueKind::constant || !has_data(r_.g.constants[of.constant])) return false;
     const ConstData& c = r_.g.constants[of.constant];
+    if (c.exchangeable) return false;
     return std::all_of(c.data, c.data + c.bytes, [](std::byte b) { return b == std::byte{0}; });
   }
   static bool is_wide(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::i32 || t == DType::i64; }

@@ -99,6 +99,7 @@ class Merger {
         std::memcpy(data->data() + at, w.data + r * row, row);
         at += row;
       }
+    for (const Product* p : parts) c.exchangeable = c.exchangeable || g_.constants[p->weight].exchangeable;
     for (const Product* p : parts) c.name += (c.name.empty() ? "" : "+") + g_.constants[p->weight].name;
     c.data = data->data();
     c.bytes = data->size();

@@ -46,6 +46,12 @@ bool then(Op op, bool left, const Channels& c, Channels& scale, Channels& shift)
   return true;
 }
 
+bool exchangeable_channels(const Graph& g, ValueId v) {
+  const Node* e = g.def(v);
+  if (e && e->op == Op::expand) v = e->inputs[0];
+  return g.values[v].kind == ValueKind::constant && g.constants[g.values[v].constant].exchangeable;
+}
+
 ConstData channels_constant(std::string name, DType t, int rank, int dim, const Channels& values) {
   TensorType type{t, Exprs(static_cast<size_t>(rank), Expr(1))};
   type.dims[static_cast<size_t>(dim)] = static_cast<int64_t>(values.size());

@@ -18,4 +18,7 @@ bool then(Op op, bool left, const Channels& c, Channels& scale, Channels& shift)
 /// `values`, one per channel along dim `dim`, as a constant whose other dims are 1.
 ConstData channels_constant(std::string name, DType t, int rank, int dim, const Channels& values);
 
+/// Whether per_channel's numbers are those of an exchangeable constant.
+bool exchangeable_channels(const Graph& g, ValueId v);
+
 }  // namespace aotc::passes

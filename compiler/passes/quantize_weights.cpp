@@ -77,12 +77,14 @@ class Quantiser {
       for (int64_t j = 0; j < w->n; ++j)
         for (int64_t i = 0; i < w->k; ++i)
           halves[static_cast<size_t>(j * w->k + i)] = static_cast<uint16_t>(floats[j * row + i * column] >> 16);
-      s.as.values = g_.add_constant(constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, std::move(halves)));
+      s.as.values = add(c, constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, std::move(halves)));
     } else {
       const auto numbers = [&](const char* suffix, const std::vector<uint16_t>& v) {
-        return v.empty() ? kNone<ValueId> : g_.add_constant(constant_of(c.name + suffix, DType::bf16, {w->groups, w->n}, v));
+        return v.empty() ? kNone<ValueId> : add(c, constant_of(c.name + suffix, DType::bf16, {w->groups, w->n}, v));
       };
-      s.as.values = g_.add_constant(constant_of(c.name + ".values", DType::i8, {w->n, w->k}, w->values));
+      ConstData values = constant_of(c.name + ".values", DType::i8, {w->n, w->k}, w->values);
+      if (c.exchangeable && ctx_.weights.bits == 4) values.bits = 4;
+      s.as.values = add(c, std::move(values));
       s.as.scales = numbers(".scales", w->scales), s.as.offsets = numbers(".offsets", w->offsets);
     }
     if (ctx_.stored)
@@ -90,6 +92,12 @@ class Quantiser {
           {c.name, elems, elems * std::max(ctx_.weights.bits, least) / 8 + static_cast<int64_t>(2 * (w->scales.size() + w->offsets.size())),
            w->error()});
     stored_.emplace(p.constant, std::move(s));
+  }
+
+  /// A part of what `of` is now.
+  ValueId add(const ConstData& of, ConstData part) {
+    part.exchangeable = of.exchangeable;
+    return g_.add_constant(std::move(part));
   }
 
   std::optional<ValueId> replacement(Builder& b, const Node& n) const {

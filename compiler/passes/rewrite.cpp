@@ -28,7 +28,7 @@ const std::byte* uniform(const Graph& g, ValueId v) {
   if (x.kind != ValueKind::constant) return nullptr;
   const ConstData& c = g.constants[x.constant];
   const size_t width = dtype_bytes(c.type.dtype), count = c.bytes / width;
-  if (count == 0 || count > 64 || !has_data(c)) return nullptr;
+  if (count == 0 || count > 64 || !has_data(c) || c.exchangeable) return nullptr;
   for (size_t i = 1; i < count; ++i)
     if (std::memcmp(c.data, c.data + i * width, width) != 0) return nullptr;
   return c.data;

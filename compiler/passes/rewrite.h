@@ -34,7 +34,8 @@ class Rewriter {
   std::vector<size_t> uses_;
 };
 
-/// The single value of a full() or of a constant whose elements are all equal (looked at up to 64 elements), seen through views.
+/// The single value of a full() or of a constant whose elements are all equal (looked at up to 64 elements; not of an exchangeable one),
+/// seen through views.
 std::optional<double> splat_value(const Graph& g, ValueId v);
 /// The same, for integers and bools exactly.
 std::optional<int64_t> splat_int(const Graph& g, ValueId v);

@@ -18,19 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kWeightsSymbol = "aotc_weights_blob";
 
-/// The weights in a file of their own: the blob and its trailer. Returns its hash.
-uint64_t write_weights_file(const std::string& path, uint64_t bytes, const std::function<void(std::span<std::byte>)>& fill) {
-  uint64_t hash = 0;
-  emit::write_blob_file(path, bytes + sizeof(aotc_weights_trailer), [&](std::span<std::byte> out) {
-    fill(out);
-    aotc_weights_trailer trailer = {};
-    std::memcpy(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic);
-    trailer.hash = hash = aotc_blob_hash(out.data(), bytes);
-    std::memcpy(out.data() + bytes, &trailer, sizeof trailer);
-  });
-  return hash;
-}
-
 /// Objects with the machine code of a part, one an architecture; where each kernel's lies in them goes into the tables. Code that several
 /// kernels have alike, in whatever method, stands there once.
 std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePart& part, artifact::TableInput& tables) {
@@ -59,6 +46,7 @@ std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePa
 /// The tables of a part but for its code. The weights are in the artifact or in a file beside it.
 artifact::TableInput tables_of(const AssembleInput& in, const AssemblePart& part, const emit::SealedWeights& beside_it) {
   artifact::TableInput t{{part.methods.begin(), part.methods.end()}, part.target, in.metadata_json, in.blob.bytes()};
+  t.weights_layout = in.weights_layout;
   if (!in.weights_name.empty()) {
     t.weights_file = in.weights_name, t.weights_hash = beside_it.hash.value();
   } else if (t.blob_bytes) {
@@ -69,6 +57,20 @@ artifact::TableInput tables_of(const AssembleInput& in, const AssemblePart& part
 
 }  // namespace
 
+uint64_t write_weights_file(const std::string& path, uint64_t bytes, uint64_t layout,
+                            const std::function<void(std::span<std::byte>)>& fill) {
+  uint64_t hash = 0;
+  emit::write_blob_file(path, bytes + sizeof(aotc_weights_trailer), [&](std::span<std::byte> out) {
+    fill(out.first(bytes));
+    aotc_weights_trailer trailer = {};
+    std::memcpy(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic);
+    trailer.hash = hash = aotc_blob_hash(out.data(), bytes);
+    trailer.layout = layout, trailer.bytes = bytes;
+    std::memcpy(out.data() + bytes, &trailer, sizeof trailer);
+  });
+  return hash;
+}
+
 Assembled assemble(const AssembleInput& in, PhaseClock& clock,
                    const std::function<void(size_t done, size_t total, const std::string& what)>& progress) {
   const fs::path output(in.output);
@@ -76,7 +78,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   emit::SealedWeights beside_it;
   if (!in.weights_name.empty()) {
     clock.phase("weights");
-    const uint64_t hash = write_weights_file((output.parent_path() / in.weights_name).string(), in.blob.bytes(), fill);
+    const uint64_t hash = write_weights_file((output.parent_path() / in.weights_name).string(), in.blob.bytes(), in.weights_layout, fill);
     beside_it = {"", in.blob.bytes(), hash};
   }
 

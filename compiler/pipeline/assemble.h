@@ -38,7 +38,11 @@ struct AssembleInput {
   std::string weights_name;                   ///< of a file beside the output that holds the weights; empty: they are in the .so
   int jobs = 1;
   emit::CacheOptions cache;
+  uint64_t weights_layout = 0;  ///< that files of other weights have; 0: none take the place of these
 };
+/// A weights file: a blob of so many bytes, which `fill` writes, and its trailer. Returns the blob's hash.
+uint64_t write_weights_file(const std::string& path, uint64_t bytes, uint64_t layout,
+                            const std::function<void(std::span<std::byte>)>& fill);
 struct Assembled {
   std::vector<std::string> command_lines;  ///< of all compiles
   emit::Linked linked;

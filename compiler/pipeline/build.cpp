@@ -15,6 +15,7 @@
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
 #include "pipeline/comparison.h"
+#include "pipeline/exchange.h"
 #include "pipeline/gpu_code.h"
 #include "pipeline/metadata.h"
 #include "pipeline/methods.h"
@@ -104,6 +105,8 @@ struct Part {
   artifact::CudaCode cuda;  ///< GPU
   json meta;
   std::vector<search::Unmeasured> not_measured;
+  FrontOptions options;  ///< that the front was made with
+  std::string front_id;
   json tuning;  ///< of reports; null where nothing could be measured
   bool own_weights = false;
   plan::SharedBlob::Added added;  ///< its weights that no earlier part or method stores alike
@@ -278,6 +281,7 @@ Part plan_part(const BuildOptions& o, const Among& among, FrontOptions options, 
   part.front = std::move(front);
   part.goal = goal_of(options.target);
   PartTuning tuning = tuned_decisions(o, options, part.front, stages, part.goal, work_dir, clock, events, warn);
+  part.options = options, part.front_id = front_id(part.front);
   search::TuneResult& tuned = tuning.result;
   const search::Trades trades = std::move(tuned.trades);
   if (!options.target.is_gpu()) among.kernels.add(among.method, part.front.module);
@@ -402,6 +406,13 @@ json build(const BuildOptions& given, const Events& events) {
     use_all_code(methods);
     const Part& first = methods.front().parts.front();
     json meta = metadata_of(methods);
+    std::vector<LaidOut> laid_out;
+    for (size_t p = 0; p < layouts.size(); ++p)
+      for (const Method& m : methods) {
+        const Part& part = m.parts[p];
+        laid_out.push_back({m.options.name, part.options, part.goal.machine, part.front, part.front_id, part.plans.weights});
+      }
+    meta["weights_layout"] = layout_json(laid_out, blob.bytes());
     std::error_code ec;
     const fs::path work = o.keep_dir.empty() ? scratch->str() : made_folder(o.keep_dir);
     const fs::path finished = scratch->file("finished");  // moved to their places when all is there
@@ -425,6 +436,7 @@ json build(const BuildOptions& given, const Events& events) {
       }
     }
     in.jobs = o.jobs;
+    in.weights_layout = layout_id(meta["weights_layout"]);
     if (in_file) in.weights_name = weights_name;
     OwnObjects own(o.methods.front().front.own.get(), work.string());
     for (const Method& m : methods)
@@ -440,6 +452,7 @@ json build(const BuildOptions& given, const Events& events) {
     for (const Method& m : methods)
       if (methods.size() > 1) report["methods"].push_back(report_of_method(m));
     report["blob_bytes"] = blob.bytes();
+    report["weights_layout"] = meta["weights_layout"]["id"];
     report["artifact_bytes"] = fs::file_size(artifact, ec);
     report["machine"] = first.goal.str();
     if (!first.tuning.is_null()) report["tuning"] = first.tuning;

@@ -24,6 +24,7 @@
 #include "passes/passes.h"
 #include "pipeline/clock.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/replaced.h"
 #include "pipeline/stages.h"
 #include "pipeline/tuning.h"
 #include "plan/module_passes.h"
@@ -127,6 +128,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   std::optional<import::ShapesSpec> spec;
   if (!options.shapes.empty()) spec = import::parse_shapes(shapes_of(options), options.shapes);
   f.program = import::read_archive(options.model, options.program);
+  replace_data(f.program, options.replaced);
   import::choose_states(f.program, options.states);
   f.variants = import::apply_shapes(f.program, spec);
   stages.after("import", [&] { return import::dump(f.program); });
@@ -142,17 +144,19 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   stages.after("decompose", f.graph);
 
   clock.phase("passes");
+  Goal goal = goal_of(options.target);
+  if (options.machine) goal.machine = *options.machine;
   passes::PassContext context;
   context.target = options.target;
-  context.conv_ns = forms::conv_costs(goal_of(options.target));
-  context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(options.target));
+  context.conv_ns = forms::conv_costs(goal);
+  context.reorder_ns_per_byte = forms::reorder_ns_per_byte(goal.machine);
   context.layouts = &f.layouts;
   f.precision = options.precision;
   context.precision = options.precision.choose;
-  context.contraction_ns = forms::contraction_costs(goal_of(options.target));
+  context.contraction_ns = forms::contraction_costs(goal);
   context.precisions = &f.precisions;
   if (options.precision.mode == "bf16")
-    context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(machine_of(options.target)))); };
+    context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(goal.machine))); };
   context.rounded_streams = &f.rounded_streams;
   context.weights = options.weights;
   context.stored = &f.stored_weights;
@@ -160,13 +164,12 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   passes::run_passes(f.graph, context, [&](std::string_view pass) { return options.alternatives.skips(pass); });
 
   clock.phase("fuse");
-  loop::FusionRules rules = forms::rules_of(machine_of(options.target));
+  loop::FusionRules rules = forms::rules_of(goal.machine);
   rules.ordered_sums = options.target.numerics.reproducible;
   options.alternatives.apply(rules);
   f.module = loop::lower(f.graph, rules);
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });
-  const Goal goal = goal_of(options.target);
   const bool joins = plan::joins_calls(goal.machine.arch);
   if (joins) f.module.other_calls.push_back(f.module.calls);  // of which size classes join theirs
   for (const plan::ModulePass& pass : plan::module_passes()) {
@@ -184,9 +187,12 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
 
 auto with_stored_weights(const import::Program& program, const passes::StoredWeights& stored) -> import::Program {
   import::Program out = program;
-  std::set<std::string> states;
-  for (const import::ProgramInput& in : program.inputs)
+  std::set<std::string> states, exchangeable;
+  for (const import::ProgramInput& in : program.inputs) {
     if (in.is_state || import::state_of(program, in)) states.insert(in.target);
+    if (const auto it = program.data.find(in.target); it != program.data.end() && decompose::exchangeable(in, it->second.type))
+      exchangeable.insert(in.target);
+  }
   for (const import::ProgramOutput& o : program.outputs)
     if (o.kind == import::OutputKind::buffer_mutation) states.insert(o.target);
   for (const passes::RoundedConstant& r : stored.rounded) {
@@ -196,9 +202,10 @@ auto with_stored_weights(const import::Program& program, const passes::StoredWei
     const int64_t rows = *from.type.dims.at(0).as_const(), columns = *from.type.dims.at(1).as_const();
     const auto floats =
         passes::round_weight(reinterpret_cast<const float*>(from.data), rows, columns, r.columns_first, stored.storage).floats;
-    // Equal constants are one to the passes.
+    // Names of one piece of memory (tied weights) are one constant to the passes; so are those of equal bytes that are not exchangeable.
     for (const auto& [name, c] : program.data) {
-      if (states.count(name) || c.type != from.type || c.bytes != from.bytes || std::memcmp(c.data, from.data, c.bytes) != 0) continue;
+      if (states.count(name) || c.type != from.type || c.bytes != from.bytes) continue;
+      if (c.data != from.data && (exchangeable.count(name) || std::memcmp(c.data, from.data, c.bytes) != 0)) continue;
       ConstData& to = out.data.at(name);
       to.keepalive = floats, to.data = reinterpret_cast<const std::byte*>(floats->data());
       for (import::SharedStorage& s : out.storages) std::erase(s.targets, name);

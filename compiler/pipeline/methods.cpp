@@ -20,6 +20,7 @@ std::string type_text(const TensorType& t, const SymTable& syms) {
 }
 
 bool all_zeros(const ConstData& c) {
+  if (c.exchangeable) return false;
   return std::all_of(c.data, c.data + c.bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/target.h"
 #include "emit/toolchain.h"
 #include "graph/graph.h"
@@ -58,16 +59,18 @@ struct PrecisionOptions {
 constexpr const char* kOnlyMethod = "forward";
 
 struct FrontOptions {
-  std::string model;        ///< path of the .pt2
-  std::string program;      ///< which, of an archive that holds several; empty: its only one
-  std::string shapes;       ///< path of shapes.json, or empty
-  std::string shapes_text;  ///< what that file says of this program, where it speaks of several methods; empty: all of it
-  Target target;            ///< one part (parts_of)
+  std::string model;               ///< path of the .pt2
+  std::string program;             ///< which, of an archive that holds several; empty: its only one
+  std::string shapes;              ///< path of shapes.json, or empty
+  std::string shapes_text;         ///< what that file says of this program, where it speaks of several methods; empty: all of it
+  Target target;                   ///< one part (parts_of)
+  std::optional<Machine> machine;  ///< that decisions are made for; unset: machine_of(target)
   import::StateChoice states;
   std::shared_ptr<const own::Kernels> own;  ///< the user's kernels for custom operators, or null; their operators are defined
   PrecisionOptions precision;
   passes::WeightStorage weights;                  ///< of products, for CPU targets
   search::Alternatives alternatives;              ///< that take the place of what is done by itself
+  std::map<std::string, ConstData> replaced;      ///< other values for weights of the archive, by name (replaced.h)
   std::vector<PrecisionOptions> part_precisions;  ///< of each part of the target; empty: all have `precision`
   std::set<std::string> print_ir_after;           ///< stage names; "all" for every one
   std::string dump_dir;                           ///< every stage's text as NN-stage.txt; empty: none

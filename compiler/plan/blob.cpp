@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "aotc/detail/blob_hash.h"
 #include "base/diagnostic.h"
@@ -36,13 +37,17 @@ auto SharedBlob::add(std::vector<Weight>& weights, const IdVec<ConstId, ConstDat
   Member member{{}, round_up(end_, kPageBytes), 0, &constants};
   Added added;
   const size_t set = sets_++;
+  std::set<uint64_t> taken;  // places of other sets that exchangeable constants of this one have
   for (Weight& w : weights) {
     const ConstData& c = constants[w.source];
     const std::vector<const Place*> places = places_.of(c);
-    const auto same =
-        std::find_if(places.begin(), places.end(), [&](const Place* p) { return p->bytes == w.bytes && p->panels == w.panels; });
+    const auto same = std::find_if(places.begin(), places.end(), [&](const Place* p) {
+      if (p->bytes != w.bytes || p->panels != w.panels) return false;
+      return !c.exchangeable || (p->set != set && !taken.count(p->offset));
+    });
     if (same != places.end()) {
       w.offset = (*same)->offset;
+      if (c.exchangeable) taken.insert(w.offset);
       continue;
     }
     Weight own = w;

@@ -22,17 +22,23 @@ template <class T>
 class ByContent {
  public:
   void add(const ConstData& c, T value) { entries_[key(c)].push_back({&c, std::move(value)}); }
-  /// Those of equal bytes, in the order of add.
+  /// Those of equal bytes, in the order of add. Of an exchangeable constant: of exchangeable ones, those of its name where there are any;
+  /// that others are equal to it may be so with these values alone.
   std::vector<const T*> of(const ConstData& c) const {
-    std::vector<const T*> out;
+    std::vector<const Entry*> equal;
     const auto it = entries_.find(key(c));
-    const ConstData* equal = nullptr;  // one that was compared
+    const ConstData* compared = nullptr;  // and found equal
+    bool named = false;
     for (size_t i = 0; it != entries_.end() && i < it->second.size(); ++i) {
       const Entry& e = it->second[i];
-      if (e.data != equal && !same_content(*e.data, c)) continue;
-      equal = e.data;
-      out.push_back(&e.value);
+      if (e.data->exchangeable != c.exchangeable || (e.data != compared && !same_content(*e.data, c))) continue;
+      compared = e.data;
+      equal.push_back(&e);
+      named = named || e.data->name == c.name;
     }
+    std::vector<const T*> out;
+    for (const Entry* e : equal)
+      if (!c.exchangeable || !named || e->data->name == c.name) out.push_back(&e->value);
     return out;
   }
 
@@ -45,7 +51,8 @@ class ByContent {
   std::map<std::pair<size_t, uint64_t>, std::vector<Entry>> entries_;
 };
 
-/// The weights of several plan sets in one blob: what is stored alike in several of them stands once. Of one set it is that set's own blob.
+/// The weights of several plan sets in one blob: what is stored alike in several of them stands once, but no two exchangeable constants of
+/// one set. Of one set it is that set's own blob.
 class SharedBlob {
  public:
   /// What a plan set added.

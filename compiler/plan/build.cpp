@@ -548,6 +548,7 @@ void require_forms(const loop::Module& module, const SymTable& syms, const Goal&
 }
 
 bool all_zero(const ConstData& c) {
+  if (c.exchangeable) return false;
   return std::all_of(c.data, c.data + c.bytes, [](std::byte b) { return b == std::byte{0}; });
 }
 

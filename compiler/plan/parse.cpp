@@ -87,4 +87,12 @@ PlanSet parse_plans(std::string_view text, std::string_view file_name) {
   return TextReader::verified(Parser(text, file_name).run(), file_name, [](const PlanSet& s) { verify(s, "parsing"); });
 }
 
+forms::WeightForm parse_weight_form(std::string_view text, std::string_view what) {
+  TextReader in(text, what);
+  in.need_line();
+  forms::WeightForm form = Spelling<forms::WeightForm>::read(in, Scope{});
+  in.end_line();
+  return form;
+}
+
 }  // namespace aotc::plan

@@ -114,4 +114,6 @@ std::string summary(const Plan& plan) {
 
 std::string print(const PlanSet& set) { return Printer(set).run(); }
 
+std::string print(const forms::WeightForm& form) { return spell(form, Scope{}); }
+
 }  // namespace aotc::plan

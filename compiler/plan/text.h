@@ -24,6 +24,10 @@ namespace aotc::plan {
 std::string print(const PlanSet& set);
 /// Throws Diagnostic (file, "line:column", what was expected). The result is verified.
 PlanSet parse_plans(std::string_view text, std::string_view file_name);
+/// "{dtype float32 col_stride 1 rows [..] ..}"
+std::string print(const forms::WeightForm& form);
+/// Throws Diagnostic (what, "line:column", what was expected).
+forms::WeightForm parse_weight_form(std::string_view text, std::string_view what);
 /// The line of totals: arena, sum of all buffers, lower bound.
 std::string summary(const Plan& plan);
 }  // namespace aotc::plan

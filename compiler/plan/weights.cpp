@@ -271,10 +271,8 @@ uint32_t WeightTable::add(ConstId source, const std::optional<forms::WeightForm>
 ConstId WeightTable::canonical(ConstId id) {
   const ConstData& c = constants_[id];
   std::vector<ConstId>& others = by_bytes_[c.bytes];
-  for (const ConstId other : others) {
-    const std::byte* data = constants_[other].data;
-    if (data == c.data || (data && c.data && std::memcmp(data, c.data, c.bytes) == 0)) return other;
-  }
+  for (const ConstId other : others)
+    if (same_constant(constants_[other], c)) return other;
   others.push_back(id);
   return id;
 }

@@ -27,7 +27,7 @@ struct Weight {
   uint64_t offset = 0, bytes = 0;           ///< offset: 64-byte aligned (4096 for 64 KB and more)
 };
 
-/// Collects the weights that the plans ask for; equal requests share one, equal bytes of different constants too.
+/// Collects the weights that the plans ask for; equal requests share one, those of constants that are the same too.
 class WeightTable {
  public:
   explicit WeightTable(const IdVec<ConstId, ConstData>& constants) : constants_(constants) {}
@@ -39,7 +39,7 @@ class WeightTable {
  private:
   const IdVec<ConstId, ConstData>& constants_;
   std::vector<Weight> weights_;
-  ConstId canonical(ConstId id);  ///< the first constant with the same bytes
+  ConstId canonical(ConstId id);  ///< the first that is the same (same_constant)
   std::map<size_t, std::vector<ConstId>> by_bytes_;
   uint64_t end_ = 0;
 };

@@ -60,6 +60,8 @@ aotc_status api_model_get_info(const aotc_model* model, aotc_model_info* out) no
   info.target = model_target(*model);
   info.device = model->device;
   info.n_variants = static_cast<int32_t>(model->methods[0].desc->n_variants);
+  info.weights_version = weights_version(const_cast<aotc_model*>(model));
+  info.weights_layout = model->module->weights_layout;
   return give("model_get_info", info, out);
 }
 
@@ -185,6 +187,7 @@ aotc_status api_context_get_info(const aotc_context* context, aotc_context_info*
     info.scratch_bytes = e->scratch_stride * static_cast<uint64_t>(context->model->cuda ? 1 : context->threads.width);
     info.variant = variant_of(*e).name;
   }
+  info.weights_version = context->weights_version;
   for (uint32_t i = 0; i < context->n_entries; ++i) info.graphs += context->entries[i].graph != nullptr;
   return give("context_get_info", info, out);
 }
@@ -332,6 +335,12 @@ aotc_status api_output_sizes(aotc_context* context, int32_t i, int64_t* sizes) n
   return context_output_sizes(context, i, sizes);
 }
 
+aotc_status api_model_swap_weights(aotc_model* model, const aotc_weights_source* source, uint64_t* version) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(model);
+  return swap_weights(model, source, version);
+}
+
 const aotc_api kApi = {
     sizeof(aotc_api),
     AOTC_ABI_VERSION,
@@ -372,6 +381,7 @@ const aotc_api kApi = {
     api_states_fork,
     api_states_copy,
     api_states_truncate,
+    api_model_swap_weights,
 };
 
 }  // namespace

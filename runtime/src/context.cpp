@@ -272,6 +272,7 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   RT_TRY(bind_workspace(c, e));
   RT_TRY(make_dense(c, *e, &in));
   RT_TRY(states_touch(c));
+  c->weights_version = c->weights->version;
   c->sizes_known = false;
   if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
   const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
@@ -350,7 +351,8 @@ aotc_status find_entry(aotc_context* c, const Method& m, const aotc_tensor* in, 
 
 aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
   RT_TRY(grow_workspace(c, *e));
-  if (e->bound_to == c->workspace_generation) return AOTC_OK;
+  const WeightSet& set = *c->weights;
+  if (e->bound_to == c->workspace_generation && e->bound_weights == set.version) return AOTC_OK;
   const aotc_variant& variant = variant_of(*e);
   const VariantInfo& info = info_of(*e);
   for (uint32_t a = 0; a < info.n_args; ++a) {
@@ -358,9 +360,10 @@ aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
     if (b.kind == AOTC_BUF_ARENA)
       e->ptrs[a] = c->base + e->slots[b.offset_slot];
     else if (b.kind == AOTC_BUF_WEIGHT)
-      e->ptrs[a] = const_cast<uint8_t*>(c->model->weight_at[b.index]);
+      e->ptrs[a] = const_cast<uint8_t*>(set.at[b.index]);
   }
   e->bound_to = c->workspace_generation;
+  e->bound_weights = set.version;
   return AOTC_OK;
 }
 
@@ -394,9 +397,13 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
   c->busy = page ? static_cast<uint32_t*>(page) : &c->busy_word;
   if (page) c->busy[1] = 1;
   model_retain(model);
+  weight_sets_join(c);
   const CudaScope scope(model->cuda);
   aotc_status status = scope.status();
-  if (status == AOTC_OK) status = fill(c, options);
+  if (status == AOTC_OK) {
+    const WeightsInUse weights(c);
+    status = fill(c, options);
+  }
   if (status != AOTC_OK) {
     context_destroy(c);
     return status;
@@ -431,6 +438,7 @@ void context_destroy(aotc_context* c) {
   free(c->dense_in);
   free(c->step_ns);
   if (c->busy != &c->busy_word) free_page_of_process(c->busy);
+  weight_sets_leave(c);
   model_release(c->model);
   free(c);
 }
@@ -439,6 +447,7 @@ aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor
                         Stop* stop) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
+  const WeightsInUse weights(c);
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   return run_checked(c, method, in, n_in, out, n_out, stop);

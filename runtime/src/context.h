@@ -26,10 +26,11 @@ struct ReadyStep {
 /// sized for any variant of the method.
 struct ShapeEntry {
   const Method* method;
-  void* storage;      ///< null: never used
-  uint64_t stamp;     ///< of the latest use; 0: holds nothing
-  uint32_t bound_to;  ///< workspace_generation that `ptrs` were made for; 0: none
-  uint32_t variant;   ///< of the method
+  void* storage;           ///< null: never used
+  uint64_t stamp;          ///< of the latest use; 0: holds nothing
+  uint32_t bound_to;       ///< workspace_generation that `ptrs` were made for; 0: none
+  uint64_t bound_weights;  ///< WeightSet::version that they were made for
+  uint32_t variant;        ///< of the method
   int64_t* symbols;
   int64_t* io_dims;
   uint64_t* io_bytes;
@@ -70,6 +71,9 @@ enum class StateMap : uint8_t {
 
 struct aotc_context {
   aotc_model* model;
+  aotc::rt::WeightSet* weights;  ///< that the call under way reads (WeightsInUse)
+  uint64_t weights_version;      ///< of the latest run
+  aotc_context* next_of_model;   ///< of WeightSets::contexts
   uint32_t* busy;      ///< ContextLock: 1 while a call is under way in this process; in a page of the process, where there are such pages.
                        ///< There busy[1] is 1 in the process that made the context, and 0 in a child of fork
   uint32_t busy_word;  ///< where there are none

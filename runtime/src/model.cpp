@@ -124,13 +124,11 @@ void method_free(Method* method) {
 
 void model_free(aotc_model* model) {
   cuda_close(model->cuda);
-  block_free(model->allocator, AOTC_HOST, &model->own_weights);
-  weights_close(&model->weights);
+  weight_sets_free(model);
   for (uint32_t i = 0; model->state_dims && i < model->module->n_states; ++i) free(model->state_dims[i]);
   for (uint32_t m = 0; model->methods && m < model->module->n_methods && model->methods[m].desc; ++m) method_free(&model->methods[m]);
   free(model->state_dims);
   free(model->methods);
-  free(model->weight_at);
   free(model);
 }
 
@@ -194,40 +192,6 @@ aotc_status check_format(const aotc_module_desc& module) {
   return AOTC_OK;
 }
 
-/// Where each weight is, once it is known.
-aotc_status place_weights(aotc_model* model, uint32_t flags) {
-  const aotc_module_desc& part = *model->module;
-  model->weight_at = take<const uint8_t*>(part.n_weights);
-  if (!model->weight_at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
-  if (is_gpu(part)) {
-    RT_TRY(cuda_open(part, model->device, model->weights.data, model->weight_at, &model->cuda));
-    model->weights_bytes = cuda_weights_bytes(*model->cuda);
-    return AOTC_OK;
-  }
-  uint64_t begin = UINT64_MAX, end = 0;  // what of the blob is this part's
-  for (uint32_t i = 0; i < part.n_weights; ++i) {
-    const aotc_weight_desc& w = part.weights[i];
-    model->weight_at[i] = model->weights.data + w.offset;
-    begin = w.offset < begin ? w.offset : begin;
-    end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
-  }
-  const bool asked = flags & AOTC_MODEL_OWN_WEIGHTS;
-  const bool by_itself = part.flags & AOTC_MODULE_OWN_WEIGHTS && !(flags & (AOTC_MODEL_SHARED_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS));
-  if ((asked || by_itself) && begin < end) {
-    if (!block_alloc(model->allocator, AOTC_HOST, end - begin, &model->own_weights) && asked)
-      return fail(AOTC_OUT_OF_MEMORY, "no memory for weights of %llu bytes", static_cast<unsigned long long>(end - begin));
-  }
-  if (model->own_weights.base) {
-    weights_copy(model->weights, begin, end, static_cast<uint8_t*>(model->own_weights.base));
-    for (uint32_t i = 0; i < part.n_weights; ++i)
-      model->weight_at[i] = static_cast<const uint8_t*>(model->own_weights.base) + (part.weights[i].offset - begin);
-  } else if (!(flags & AOTC_MODEL_LAZY_WEIGHTS)) {
-    weights_map_pages(model->weights, begin, end);
-  }
-  model->weights_bytes = part.weights_bytes;
-  return AOTC_OK;
-}
-
 aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc_model_options& options) {
   if (&artifact == &aotc_module) RT_TRY(seal_check(options.flags & AOTC_MODEL_VERIFY_WEIGHTS));  // other tables are no file's
   RT_TRY(check_format(artifact));
@@ -238,8 +202,9 @@ aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc
     model->free_denormals = free_denormals(kHardware);
   }
   if (!survey(part, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
-  RT_TRY(weights_open(part, options, &model->weights));
-  return place_weights(model, options.flags);
+  RT_TRY(weight_sets_create(model, options));
+  model->weights_bytes = model->cuda ? cuda_weights_bytes(*model->cuda) : part.weights_bytes;
+  return AOTC_OK;
 }
 
 }  // namespace
@@ -280,6 +245,7 @@ aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_opti
   model->module = &artifact;  // until the part is chosen
   model->device = options.device;
   model->allocator = allocator;
+  model->flags = options.flags;
   model->references = 1;
   const aotc_status status = fill(model, artifact, options);
   if (status != AOTC_OK) {

@@ -1,11 +1,11 @@
 #pragma once
-// A model: the tables of this artifact bound to this machine, and its methods. Immutable once created.
+// A model: the tables of this artifact bound to this machine, and its methods. Immutable once created, but for its weights (weight_set.h).
 #include <stdint.h>
 
 #include "aotc/aotc.h"
 #include "aotc/detail/plan_format.h"
 #include "memory.h"
-#include "weights.h"
+#include "weight_set.h"
 
 namespace aotc::rt {
 
@@ -43,10 +43,9 @@ struct aotc_model {
   uint32_t total_steps;            ///< of all variants of all methods
   aotc_dim** state_dims;           ///< per state
   uint64_t weights_bytes;          ///< on the device
-  aotc::rt::Weights weights;
-  aotc::rt::Block own_weights;  ///< a copy of what of them is this part's, or empty
-  const uint8_t** weight_at;    ///< per weight, on the model's device
-  aotc_allocator allocator;     ///< alloc null: the runtime's own
+  aotc::rt::WeightSets sets;
+  aotc_allocator allocator;  ///< alloc null: the runtime's own
+  uint32_t flags;            ///< of aotc_model_options
   int32_t device;
   aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
   uint32_t references;   ///< the caller's and one a context

@@ -6,6 +6,7 @@
 #include "cuda.h"
 #include "shapes.h"
 #include "status.h"
+#include "weight_set.h"
 
 namespace aotc::rt {
 namespace {
@@ -21,7 +22,7 @@ bool needs_next(const aotc_model& model, uint32_t state) {
 const uint8_t* initial_of(const aotc_context& c, uint32_t s) {
   const aotc_module_desc& module = *c.model->module;
   const int32_t weight = module.states[s].initial_weight;
-  return weight >= 0 ? c.model->weights.data + module.weights[weight].offset : nullptr;
+  return weight >= 0 ? c.weights->weights.data + module.weights[weight].offset : nullptr;
 }
 
 aotc_status reset(aotc_context* c, uint32_t s) {
@@ -149,6 +150,7 @@ aotc_status states_wait(aotc_context* c) { return c->model->cuda ? cuda_wait(c->
 aotc_status state_reset(aotc_context* c, const char* name) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
+  const WeightsInUse weights(c);
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   uint32_t s = 0;
@@ -201,6 +203,7 @@ aotc_status state_write(aotc_context* c, const char* name, const Ranges& ranges,
 aotc_status states_truncate(aotc_context* c, const char* name, int32_t dim, int64_t length) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
+  const WeightsInUse weights(c);
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   const aotc_module_desc& module = *c->model->module;

@@ -1,6 +1,7 @@
 // States that go from one context to another, or from one place to another.
 #include "states.h"
 #include "status.h"
+#include "weight_set.h"
 
 namespace aotc::rt {
 namespace {
@@ -123,6 +124,7 @@ aotc_status states_fork(aotc_context* to, aotc_context* from, const Ranges& rang
   RT_TRY(lock.status());
   RT_TRY(lock_from.status());
   RT_TRY(states_defined(*from));
+  const WeightsInUse weights(to);
   const CudaScope scope(to->model->cuda);
   RT_TRY(scope.status());
   if (module.n_states == 0) return AOTC_OK;

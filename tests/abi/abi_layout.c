@@ -29,7 +29,12 @@
   X(aotc_api, method_get) X(aotc_api, method_io_get) X(aotc_api, method_workspace_size) X(aotc_api, method_output_shapes) \
   X(aotc_api, run_method) X(aotc_api, run_with) X(aotc_state_range, dim) X(aotc_state_range, reserved) X(aotc_state_range, offset) \
   X(aotc_state_range, length) X(aotc_api, state_read_range) X(aotc_api, state_write_range) X(aotc_api, states_layout) \
-  X(aotc_api, states_save) X(aotc_api, states_load) X(aotc_api, states_fork) X(aotc_api, states_copy) X(aotc_api, states_truncate)
+  X(aotc_api, states_save) X(aotc_api, states_load) X(aotc_api, states_fork) X(aotc_api, states_copy) X(aotc_api, states_truncate) \
+  X(aotc_api, model_swap_weights) X(aotc_weights_source, struct_size) \
+  X(aotc_weights_source, path) X(aotc_weights_source, data) X(aotc_weights_source, bytes) X(aotc_weights_source, read) \
+  X(aotc_weights_source, user) X(aotc_weights_source, release) X(aotc_weights_source, flags) X(aotc_weights_source, fd) \
+  X(aotc_model_options, weights) X(aotc_model_info, weights_version) X(aotc_model_info, weights_layout) \
+  X(aotc_context_info, weights_version)
 // clang-format on
 #define NUMBER(name) printf("%s = %lld\n", #name, (long long)(name));
 // clang-format off
@@ -37,7 +42,7 @@
   X(AOTC_ABI_VERSION) X(AOTC_HOST) X(AOTC_DEFAULT_DEVICE) X(AOTC_MODEL_VERIFY_WEIGHTS) X(AOTC_MODEL_LAZY_WEIGHTS) \
   X(AOTC_MODEL_OWN_WEIGHTS) X(AOTC_MODEL_SHARED_WEIGHTS) X(AOTC_CONTEXT_FLUSH_DENORMALS) X(AOTC_CONTEXT_POISON) X(AOTC_CONTEXT_PROFILE) \
   X(AOTC_CONTEXT_GRAPHS) X(AOTC_CONTEXT_NO_GRAPHS) X(AOTC_CONTEXT_STEPWISE) X(AOTC_CONTEXT_FORKS) X(AOTC_MAX_THREADS) X(AOTC_INPUT) \
-  X(AOTC_OUTPUT) X(AOTC_STATE)
+  X(AOTC_OUTPUT) X(AOTC_STATE) X(AOTC_WEIGHTS_VERIFY) X(AOTC_WEIGHTS_FD)
 // clang-format on
 
 int main(void) {

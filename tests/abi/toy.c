@@ -162,7 +162,9 @@ static const struct {
 #define TOY_WEIGHTS_FILE 0
 #define TOY_BLOB &blob
 #define TOY_HASH 0
+#define TOY_LAYOUT 0x70070070u /* files of other weights fit */
 #else
+#define TOY_LAYOUT 0
 #define TOY_BLOB 0
 #endif
 static const aotc_weight_desc weights[] = {{"table", 0, 128}, {"start", 128, 8}};
@@ -230,4 +232,5 @@ const aotc_module_desc aotc_module = {
     .weights_bytes = TOY_WEIGHTS_BYTES,
     .weights_file = TOY_WEIGHTS_FILE,
     .weights_hash = TOY_HASH,
+    .weights_layout = TOY_LAYOUT,
 };

@@ -13,6 +13,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.join(here, "..", "..")
 sys.path.insert(0, here)
 import run_models
+import torch
 
 
 def compile_line(source):
@@ -37,6 +38,47 @@ def first(o):
     print("ok   samples/first", rows)
 
 
+def encrypted_weights(o):
+    """A fine-tune's weights, encrypted, decrypted into a model that runs; what was changed, cut off or has another key is refused."""
+    source = "samples/cpp/encrypted_weights.cpp"
+    if subprocess.run(["c++", "-E", "-x", "c++", "-", "-o", os.devnull], input="#include <openssl/evp.h>\n", text=True, capture_output=True).returncode:
+        print("skip", source, "needs libssl-dev")
+        return
+    at = lambda name: os.path.join(o.work, name)
+    for name, seed in (("own", 1), ("tuned", 2)):
+        torch.manual_seed(seed)
+        net = torch.nn.Sequential(torch.nn.Linear(64, 9000), torch.nn.ReLU(), torch.nn.Linear(9000, 5)).eval()
+        torch.export.save(torch.export.export(net, (torch.randn(2, 64),), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=8)},)), at(name + ".pt2"))
+        run_models.sh(o.aotc, "build", at(name + ".pt2"), "-o", at(name + ".so"), "--quiet")
+    run_models.sh(o.aotc, "weights", at("tuned.pt2"), "--for", at("own.so"), "-o", at("tuned.weights"), "--quiet")
+    cmd = compile_line(source)
+    cmd[cmd.index("-o") + 1] = program = at("encrypted_weights")
+    run_models.sh(*cmd, "-Wall", "-Wextra", "-Werror")
+    for key in ("key", "another"):
+        with open(at(key), "wb") as f:
+            f.write(os.urandom(32))
+    run_models.sh(program, "encrypt", at("key"), at("tuned.weights"), at("tuned.enc"))
+    sums = {name: re.findall(r": ([0-9a-f]{16})", run_models.sh(program, "run", at("key"), at(name + ".so"), at("tuned.enc"))) for name in ("own", "tuned")}
+    assert sums["own"][1] == sums["tuned"][0] == sums["tuned"][1] != sums["own"][0], sums
+    with open(at("tuned.enc"), "rb") as f:
+        content = f.read()
+    with open(at("tuned.weights"), "rb") as f:
+        assert f.read()[4096:4160] not in content
+    header, frame = 24, (1 << 20) + 16
+    assert len(content) > header + 2 * frame
+    flip = lambda i: content[:i] + bytes([content[i] ^ 1]) + content[i + 1:]
+    changed = {"bytes": flip(8), "nonce": flip(17), "first": flip(header), "tag": flip(header + frame - 1), "last": flip(len(content) - 20), "cut": content[:-1],
+               "order": content[:header] + content[header + frame:header + 2 * frame] + content[header:header + frame] + content[header + 2 * frame:]}
+    for name, bad in changed.items():
+        with open(at("bad.enc"), "wb") as f:
+            f.write(bad)
+        r = subprocess.run([program, "run", at("key"), at("own.so"), at("bad.enc")], capture_output=True, text=True)
+        assert r.returncode == 1 and "reading bytes" in r.stderr and "version" not in r.stdout, (name, r)
+    r = subprocess.run([program, "run", at("another"), at("own.so"), at("tuned.enc")], capture_output=True, text=True)
+    assert r.returncode == 1 and "reading bytes" in r.stderr, r
+    print("ok  ", source, sums)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--aotc", required=True)
@@ -58,6 +100,7 @@ def main():
         assert re.search(expect, said), said
         print("ok  ", source, *args[1:], said.strip().split("\n")[0])
     first(o)
+    encrypted_weights(o)
 
 
 if __name__ == "__main__":

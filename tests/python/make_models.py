@@ -97,6 +97,10 @@ def main():
             numpy.save(out / f"{name}.in{i}.npy", bits(t))
         for i, t in enumerate(got if isinstance(got, tuple) else (got,)):
             numpy.save(out / f"{name}.out{i}.npy", bits(t))
+    tuned, x = Net(), models["net"][1][0]
+    torch.export.save(torch.export.export(tuned.eval(), (x,), dynamic_shapes=({0: rows},)), out / "tuned.pt2")
+    subprocess.run([aotc, "weights", out / "tuned.pt2", "--for", out / "net.so", "-o", out / "tuned.weights", "--quiet"], check=True)
+    numpy.save(out / "tuned.out0.npy", bits(tuned(x)))
 
 
 main()

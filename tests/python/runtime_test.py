@@ -81,6 +81,47 @@ class Everything(unittest.TestCase):
         with self.assertRaises(TypeError):
             aotc.load_memory("net.so")
 
+    def test_other_weights(self):
+        inputs, own, tuned = stored("net", "in"), stored("net", "out"), stored("tuned", "out")
+        path = MODELS / "tuned.weights"
+        content = path.read_bytes()
+        self.check(aotc.load(MODELS / "net.so", weights=path).context().run(inputs), tuned)
+        model = self.load("net")
+        contexts = [model.context(), model.context(threads=2)]
+        asked = []
+
+        def read(offset, size):
+            asked.append((offset, size))
+            return content[offset:offset + size]
+
+        version = 1
+        with open(path, "rb") as file:
+            for source in (path, str(path), file.fileno(), content, memoryview(content), bytearray(content), read):
+                self.assertEqual(model.swap_weights(source, verify=True), version + 1)
+                for context in contexts:
+                    self.check(context.run(inputs), tuned)
+                    self.assertEqual(context.info().weights_version, model.info().weights_version)
+                self.assertEqual(model.swap_weights(), version + 2)
+                for context in contexts:
+                    self.check(context.run(inputs), own)
+                version += 2
+        self.assertEqual(asked, [(len(content) - 64, 64), (0, len(content) - 64)])
+        with self.assertRaises(aotc.NotFound):
+            model.swap_weights(MODELS / "none.weights")
+        with self.assertRaises(aotc.Damaged):
+            model.swap_weights(content[:100])
+        with self.assertRaises(aotc.Damaged):
+            model.swap_weights(bytes([content[0] ^ 1]) + content[1:], verify=True)
+        with self.assertRaises(aotc.Incompatible):
+            self.load("bf16").swap_weights(path)
+        with self.assertRaises(ZeroDivisionError):
+            model.swap_weights(lambda offset, size: 1 // 0)
+        with self.assertRaises(ValueError):
+            model.swap_weights(lambda offset, size: b"")
+        with self.assertRaises(TypeError):
+            model.swap_weights(1.5)
+        self.check(contexts[0].run(inputs), own)
+
     def test_timeouts_and_cancelling(self):
         context = self.load("net").context(threads=2)
         inputs, expected = stored("net", "in"), stored("net", "out")

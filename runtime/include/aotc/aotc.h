@@ -126,17 +126,44 @@ enum {
   ,
   AOTC_MODEL_SHARED_WEIGHTS = 8 /* CPU: weights stay where they are mapped, whatever the artifact does by itself; excludes OWN_WEIGHTS */
 };
+/* Where weights come from: one of path, fd, data and read. What it gives is the content of a weights file that fits the artifact: the one
+ * that was built with it, or one that `aotc weights` made for it. None of them: the artifact's own weights. */
+typedef struct aotc_weights_source {
+  size_t struct_size;
+  const char* path; /* of a file, which is mapped: processes that do so share its pages. It must not be written over while it is in use: a
+                       new file is renamed to its place */
+  const void* data; /* content in memory. release NULL: it is copied, and borrowed for the call; else it is 64-byte aligned and stays */
+  uint64_t bytes;   /* of data */
+  /* Gives bytes [offset, offset + bytes) of the content, into the process's own memory: called one after another, by the calling thread,
+   * for pieces of at most 16 MB, the last of the content first. OK, or the status that the call fails with. */
+  aotc_status (*read)(void* user, uint64_t offset, void* to, uint64_t bytes);
+  void* user;
+  void (*release)(void* user); /* may be NULL. Called once when a source that was taken is no longer used, with the last run on it, by the
+                                  thread that ends that run, swaps, or destroys the model. Never for a call that failed */
+  uint32_t flags;              /* AOTC_WEIGHTS_VERIFY */
+  int32_t fd;                  /* a file that is open for reading, mapped as by its path, where AOTC_WEIGHTS_FD is among the flags */
+} aotc_weights_source;
+#define AOTC_WEIGHTS_SOURCE_INIT \
+  { sizeof(aotc_weights_source), NULL, NULL, 0, NULL, NULL, NULL, 0, -1 }
+enum {
+  AOTC_WEIGHTS_VERIFY =
+      1,              /* hash the content, about 0.1 s a GB: DAMAGED where it is not what was written. Size and stamp always are compared */
+  AOTC_WEIGHTS_FD = 2 /* fd is meant; the descriptor stays the caller's, who may close it after the call */
+};
+
 typedef struct aotc_model_options {
   size_t struct_size;
   int32_t device; /* AOTC_HOST for a CPU artifact, the GPU's ordinal for a GPU artifact, or AOTC_DEFAULT_DEVICE */
   uint32_t flags;
   const aotc_allocator* allocator; /* NULL: mmap and the CUDA driver. Copied */
-  const char* weights_path;        /* file of weights kept outside the .so; NULL: the file of its name beside the .so */
+  const char* weights_path;        /* a weights file, the artifact's own or one for it (aotc weights). NULL: the weights in the .so, or
+                                      the file of its name beside the .so */
   void (*log)(void* user, int32_t level, const char* message); /* NULL: silent. Called by model_create and context_create only */
   void* log_user;
+  const aotc_weights_source* weights; /* NULL, or where the weights come from; excludes weights_path. Since struct_size 56 */
 } aotc_model_options;
 #define AOTC_MODEL_OPTIONS_INIT \
-  { sizeof(aotc_model_options), AOTC_DEFAULT_DEVICE, 0, NULL, NULL, NULL, NULL }
+  { sizeof(aotc_model_options), AOTC_DEFAULT_DEVICE, 0, NULL, NULL, NULL, NULL, NULL }
 
 /* context_options.flags */
 enum {
@@ -202,9 +229,11 @@ typedef struct aotc_model_info {
   const char* target; /* code version in use: "avx2", "avx512", "avx512_bf16", "amx", "sm_90a" */
   int32_t device;
   int32_t n_variants;
+  uint64_t weights_version; /* that new runs take: 1 for those of model_create. Since struct_size 48 */
+  uint64_t weights_layout;  /* files of weights with this number fit; 0: none but the artifact's own */
 } aotc_model_info;
 #define AOTC_MODEL_INFO_INIT \
-  { sizeof(aotc_model_info), 0, NULL, 0, 0 }
+  { sizeof(aotc_model_info), 0, NULL, 0, 0, 0, 0 }
 
 /* A method: one of the programs of the artifact. */
 typedef struct aotc_method_info {
@@ -243,12 +272,13 @@ typedef struct aotc_context_info {
   uint64_t arena_bytes;     /* used by the latest run's shapes */
   uint64_t scratch_bytes;   /* used by the latest run's shapes, all threads */
   uint64_t state_bytes;
-  const char* variant; /* of the latest run, or NULL */
-  int32_t threads;     /* granted */
-  int32_t graphs;      /* GPU: shapes whose runs are one launch of a CUDA graph now */
+  const char* variant;      /* of the latest run, or NULL */
+  int32_t threads;          /* granted */
+  int32_t graphs;           /* GPU: shapes whose runs are one launch of a CUDA graph now */
+  uint64_t weights_version; /* of the latest run; 0: nothing was run. Since struct_size 64 */
 } aotc_context_info;
 #define AOTC_CONTEXT_INFO_INIT \
-  { sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0 }
+  { sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0, 0 }
 
 /* One step of the latest run. */
 typedef struct aotc_profile_step {
@@ -409,6 +439,13 @@ typedef struct aotc_api {
   /* Declares that along `dim` the first `length` elements count: what lies behind them has its initial content again, and where that is
    * zeros, memory of it may be given back to the system. name NULL: of all states that have more. */
   aotc_status (*states_truncate)(aotc_context* context, const char* name, int32_t dim, int64_t length);
+  /* Gives the model other weights while it is in use. Runs that begin after it has returned take them, in every context; runs under way
+   * keep those that they began with, whose memory goes when the last of them ends. A run has all its weights of one set. States keep their
+   * content; state_reset and context_create take their initial content from the new set. source NULL: the artifact's own weights again.
+   * *version (may be NULL): of the set, one more than that of the latest swap. Any thread; swaps come one after another. On failure the
+   * model keeps the weights that it has. INCOMPATIBLE: the weights are another artifact's, or the model is on a GPU; NOT_FOUND: no such
+   * file; DAMAGED: cut off or, with AOTC_WEIGHTS_VERIFY, not what was written; OUT_OF_MEMORY; what `read` returned. */
+  aotc_status (*model_swap_weights)(aotc_model* model, const aotc_weights_source* source, uint64_t* version);
 } aotc_api;
 
 /* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */

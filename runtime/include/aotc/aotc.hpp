@@ -469,6 +469,40 @@ class Model {
   std::vector<TensorInfo> inputs() const { return infos(AOTC_INPUT); }
   std::vector<TensorInfo> outputs() const { return infos(AOTC_OUTPUT); }
   std::vector<TensorInfo> states() const { return infos(AOTC_STATE); }
+  /// Gives the model, of which all copies and contexts have one, other weights while it is in use (aotc_api.model_swap_weights): runs that
+  /// begin later take them. *version, which may be null, is that of the set.
+  Status swap_weights(const aotc_weights_source* source, uint64_t* version = nullptr) const {
+    if (!handle_) return detail::holds_nothing("model", "Model::load");
+    if (!AOTC_HAS(api(), model_swap_weights)) return {AOTC_INCOMPATIBLE, "the artifact is older than model_swap_weights"};
+    return detail::result(api(), api()->model_swap_weights(handle_->model, source, version));
+  }
+  /// The weights file at `path`, mapped.
+  Status swap_weights(const std::string& path, uint64_t* version = nullptr) const {
+    aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
+    source.path = path.c_str();
+    return swap_weights(&source, version);
+  }
+  /// A copy of the content of such a file.
+  Status swap_weights(const void* data, size_t bytes, uint64_t* version = nullptr) const {
+    aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
+    source.data = data, source.bytes = bytes;
+    return swap_weights(&source, version);
+  }
+  /// What `read`, an aotc_status(uint64_t offset, void* to, uint64_t bytes) that throws nothing, gives of the content of such a file:
+  /// called by this thread until the call returns.
+  template <class Read,
+            class = decltype(static_cast<aotc_status>(std::declval<Read&>()(uint64_t{}, static_cast<void*>(nullptr), uint64_t{})))>
+  Status swap_weights(Read&& read, uint64_t* version = nullptr) const {
+    using Function = std::remove_reference_t<Read>;
+    aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
+    source.user = const_cast<void*>(static_cast<const void*>(&read));
+    source.read = [](void* user, uint64_t offset, void* to, uint64_t bytes) -> aotc_status {
+      return (*static_cast<Function*>(user))(offset, to, bytes);
+    };
+    return swap_weights(&source, version);
+  }
+  /// The artifact's own weights again.
+  Status own_weights(uint64_t* version = nullptr) const { return swap_weights(static_cast<const aotc_weights_source*>(nullptr), version); }
   std::string metadata() const { return handle_ ? api()->metadata_json() : ""; }
   explicit operator bool() const { return handle_ != nullptr; }
   const aotc_api* api() const { return handle_ ? handle_->library->lib.api : nullptr; }  ///< null when it holds nothing

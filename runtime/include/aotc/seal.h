@@ -288,6 +288,31 @@ static inline aotc_status aotc_file_check(const char* path, int32_t what, aotc_s
   return status;
 }
 
+/* Whether the content of a weights file may take the place of an artifact's weights: it has their hash, or their layout (not 0). */
+static inline aotc_status aotc_weights_fit(const unsigned char* data, uint64_t bytes, const char* path, int32_t what,
+                                           uint64_t weights_bytes, uint64_t weights_hash, uint64_t layout, char* error,
+                                           size_t error_bytes) {
+  aotc_weights_trailer trailer;
+  const uint64_t expected = weights_bytes + sizeof trailer;
+  if (bytes >= sizeof trailer) memcpy(&trailer, data + bytes - sizeof trailer, sizeof trailer);
+  if (bytes < sizeof trailer || memcmp(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic) != 0) {
+    snprintf(error, error_bytes, "%.300s is no weights file of aotc, or is cut off or damaged", path);
+    return AOTC_DAMAGED;
+  }
+  if (bytes != expected || (trailer.hash != weights_hash && (layout == 0 || trailer.layout != layout))) {
+    snprintf(error, error_bytes,
+             "%.300s belongs to another artifact (its layout is %016llx, this artifact's is %016llx): aotc weights MODEL.pt2 --for "
+             "ARTIFACT.so makes one that fits",
+             path, (unsigned long long)trailer.layout, (unsigned long long)layout);
+    return AOTC_INCOMPATIBLE;
+  }
+  if (what >= AOTC_CHECK_ALL && aotc_blob_hash(data, weights_bytes) != trailer.hash) {
+    snprintf(error, error_bytes, "%.300s is damaged: its content does not have the hash %016llx", path, (unsigned long long)trailer.hash);
+    return AOTC_DAMAGED;
+  }
+  return AOTC_OK;
+}
+
 /* As aotc_weights_check, of a file that is mapped. */
 static inline aotc_status aotc_weights_compare(const unsigned char* data, uint64_t bytes, const char* path, int32_t what,
                                                uint64_t weights_bytes, uint64_t weights_hash, char* error, size_t error_bytes) {

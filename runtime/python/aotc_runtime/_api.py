@@ -48,6 +48,7 @@ class ModelInfo(NamedTuple):
     target: str  # the code in use: "avx2", "amx", "sm_90a", ...
     device: int  # -1: the CPU, else the GPU's ordinal
     variants: int
+    weights_version: int  # that new runs take, from 1
 
 
 class ContextInfo(NamedTuple):
@@ -58,6 +59,7 @@ class ContextInfo(NamedTuple):
     variant: Optional[str]
     threads: int
     graphs: int  # GPU: shapes whose runs are one launch of a CUDA graph
+    weights_version: int  # of the latest run; 0: none
 
 
 class Step(NamedTuple):
@@ -254,6 +256,17 @@ class Model(_native.Model):
     def info(self) -> ModelInfo:
         """Bytes of weights, the code in use, the device."""
         return ModelInfo(*self._info())
+
+    def swap_weights(self, source: Any = None, *, verify: bool = False) -> int:
+        """Gives the model other weights while it is in use: runs that begin later take them, in every context; runs under way keep theirs.
+
+        source: the path of a weights file (aotc weights), which is mapped, or a descriptor that is open on it; its content in memory (bytes, or
+        what exports contiguous ones), which is copied; a function(offset, size) that returns that many bytes of the content; None: the
+        artifact's own weights.
+        verify: hashes the content. Returns the version of the weights, which counts up. On failure the model keeps those that it has.
+        """
+        given = memoryview(source) if isinstance(source, (bytes, bytearray)) else source
+        return self._swap_weights(given, _native.WEIGHTS_VERIFY if verify else 0)
 
     def context(self, threads: int = 1, *, stream: Any = 0, graphs: Optional[bool] = None, profile: bool = False, stepwise: bool = False,
                 flush_denormals: bool = False, forks: bool = False) -> Context:

@@ -555,7 +555,7 @@ static PyObject* states_truncate(PyObject* self, PyObject* args) {
 
 /* ---- what it is ---- */
 
-/* _info(): (workspace_bytes, arena_bytes, scratch_bytes, state_bytes, variant, threads, graphs) */
+/* _info(): (workspace_bytes, arena_bytes, scratch_bytes, state_bytes, variant, threads, graphs, weights_version) */
 static PyObject* info(PyObject* self, PyObject* unused) {
   (void)unused;
   context* c = (context*)self;
@@ -564,8 +564,9 @@ static PyObject* info(PyObject* self, PyObject* unused) {
   const aotc_status status = api_of(c)->context_get_info(c->context, &i);
   leave(c);
   if (status != AOTC_OK) return failed(c, status);
-  return Py_BuildValue("(KKKKzii)", (unsigned long long)i.workspace_bytes, (unsigned long long)i.arena_bytes,
-                       (unsigned long long)i.scratch_bytes, (unsigned long long)i.state_bytes, i.variant, (int)i.threads, (int)i.graphs);
+  return Py_BuildValue("(KKKKziiK)", (unsigned long long)i.workspace_bytes, (unsigned long long)i.arena_bytes,
+                       (unsigned long long)i.scratch_bytes, (unsigned long long)i.state_bytes, i.variant, (int)i.threads, (int)i.graphs,
+                       (unsigned long long)i.weights_version);
 }
 
 /* _profile(): (label, ns, threads) of each step of the latest run */

@@ -165,14 +165,15 @@ static PyObject* metadata_json(PyObject* self, PyObject* unused) {
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
-/* info(): (weights_bytes, target, device, n_variants) */
+/* info(): (weights_bytes, target, device, n_variants, weights_version) */
 static PyObject* info(PyObject* self, PyObject* unused) {
   (void)unused;
   const aotc_python_model* m = (aotc_python_model*)self;
   aotc_model_info i = AOTC_MODEL_INFO_INIT;
   const aotc_status status = m->library.api->model_get_info(m->model, &i);
   if (status != AOTC_OK) return failed(m, status);
-  return Py_BuildValue("(Kzii)", (unsigned long long)i.weights_bytes, i.target, (int)i.device, (int)i.n_variants);
+  return Py_BuildValue("(KziiK)", (unsigned long long)i.weights_bytes, i.target, (int)i.device, (int)i.n_variants,
+                       (unsigned long long)i.weights_version);
 }
 
 static PyObject* workspace_size(PyObject* self, PyObject* args, PyObject* keywords) {
@@ -196,7 +197,75 @@ static PyObject* workspace_size(PyObject* self, PyObject* args, PyObject* keywor
   return status == AOTC_OK ? PyLong_FromSize_t(bytes) : failed(m, status);
 }
 
-static PyMethodDef methods[] = {{"_io", io, METH_O, NULL},
+/* The caller's function that reads weights, and whether it raised. */
+typedef struct {
+  PyObject* function;
+  int raised;
+} reader;
+
+/* function(offset, bytes): contiguous memory of that many bytes */
+static aotc_status read_weights(void* user, uint64_t offset, void* to, uint64_t bytes) {
+  reader* r = user;
+  aotc_status status = AOTC_INVALID_ARGUMENT;
+  Py_buffer got;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject* result = PyObject_CallFunction(r->function, "KK", (unsigned long long)offset, (unsigned long long)bytes);
+  if (result && PyObject_GetBuffer(result, &got, 0) == 0) {
+    if ((uint64_t)got.len == bytes) {
+      memcpy(to, got.buf, (size_t)bytes);
+      status = AOTC_OK;
+    } else {
+      PyErr_Format(PyExc_ValueError, "reading weights gave %zd bytes, not %llu", got.len, (unsigned long long)bytes);
+    }
+    PyBuffer_Release(&got);
+  }
+  Py_XDECREF(result);
+  r->raised = status != AOTC_OK;
+  PyGILState_Release(gil);
+  return status;
+}
+
+/* _swap_weights(source, flags): the version. source: None, a path, a descriptor, contiguous memory, or a function */
+static PyObject* swap_weights(PyObject* self, PyObject* args) {
+  aotc_python_model* m = (aotc_python_model*)self;
+  const aotc_api* api = m->library.api;
+  PyObject* given;
+  unsigned int flags;
+  if (!PyArg_ParseTuple(args, "OI:_swap_weights", &given, &flags)) return NULL;
+  if (!AOTC_HAS(api, model_swap_weights)) return aotc_raise(m->module, AOTC_INCOMPATIBLE, "the artifact is older than model_swap_weights");
+  aotc_weights_source weights = AOTC_WEIGHTS_SOURCE_INIT;
+  reader reads = {given, 0};
+  source from = {NULL, -1, {0}};
+  weights.flags = flags;
+  if (PyCallable_Check(given)) {
+    weights.read = read_weights;
+    weights.user = &reads;
+  } else if (given != Py_None) {
+    if (source_open(given, &from) != 0) return NULL;
+    weights.path = from.path ? PyBytes_AsString(from.path) : NULL;
+    if (from.fd >= 0) {
+      weights.fd = from.fd;
+      weights.flags |= AOTC_WEIGHTS_FD;
+    } else if (!from.path) {
+      weights.data = from.memory.buf;
+      weights.bytes = (uint64_t)from.memory.len;
+    }
+  }
+  uint64_t version = 0;
+  aotc_status status;
+  char error[1024] = "";
+  Py_BEGIN_ALLOW_THREADS;
+  status = api->model_swap_weights(m->model, given == Py_None ? NULL : &weights, &version);
+  if (status != AOTC_OK) snprintf(error, sizeof error, "%s", api->last_error());
+  Py_END_ALLOW_THREADS;
+  if (given != Py_None && !weights.read) source_close(&from);
+  if (reads.raised && PyErr_Occurred()) return NULL;
+  if (status != AOTC_OK) return aotc_raise(m->module, status, error);
+  return PyLong_FromUnsignedLongLong(version);
+}
+
+static PyMethodDef methods[] = {{"_swap_weights", swap_weights, METH_VARARGS, NULL},
+                                {"_io", io, METH_O, NULL},
                                 {"_info", info, METH_NOARGS, NULL},
                                 {"_metadata_json", metadata_json, METH_NOARGS, NULL},
                                 {"workspace_size", (PyCFunction)(void (*)(void))workspace_size, METH_VARARGS | METH_KEYWORDS,

@@ -115,6 +115,7 @@ static int exec(PyObject* module) {
                    {"LAZY_WEIGHTS", AOTC_MODEL_LAZY_WEIGHTS},
                    {"OWN_WEIGHTS", AOTC_MODEL_OWN_WEIGHTS},
                    {"SHARED_WEIGHTS", AOTC_MODEL_SHARED_WEIGHTS},
+                   {"WEIGHTS_VERIFY", AOTC_WEIGHTS_VERIFY},
                    {"FLUSH_DENORMALS", AOTC_CONTEXT_FLUSH_DENORMALS},
                    {"PROFILE", AOTC_CONTEXT_PROFILE},
                    {"GRAPHS", AOTC_CONTEXT_GRAPHS},

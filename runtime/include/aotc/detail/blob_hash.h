@@ -8,9 +8,11 @@
 
 #define AOTC_WEIGHTS_MAGIC "AOTCWTS1"
 typedef struct aotc_weights_trailer {
-  char magic[8]; /* AOTC_WEIGHTS_MAGIC without its zero */
-  uint64_t hash; /* aotc_blob_hash of the blob: what aotc_module_desc.weights_hash says */
-  uint64_t reserved[6];
+  char magic[8];   /* AOTC_WEIGHTS_MAGIC without its zero */
+  uint64_t hash;   /* aotc_blob_hash of the blob: what aotc_module_desc.weights_hash says */
+  uint64_t layout; /* aotc_module_desc.weights_layout: of the artifacts that the weights fit; 0: of the one alone that has this hash */
+  uint64_t bytes;  /* of the blob; 0: not said */
+  uint64_t reserved[4];
 } aotc_weights_trailer;
 
 static inline uint64_t aotc_blob_mix(uint64_t h, uint64_t word) {

@@ -215,7 +215,7 @@ typedef struct aotc_cuda_kernel {
   int32_t max_smem_bytes;
 } aotc_cuda_kernel;
 
-enum { AOTC_PLAN_FORMAT = 6 };
+enum { AOTC_PLAN_FORMAT = 7 };
 /* aotc_module_desc.flags */
 enum {
   AOTC_MODULE_GRAPHS = 1,     /* GPU: contexts run as with AOTC_CONTEXT_GRAPHS unless told otherwise */
@@ -241,6 +241,7 @@ typedef struct aotc_module_desc {
   uint64_t weights_bytes;
   const char* weights_file; /* file name beside the .so (blob, then aotc_weights_trailer of blob_hash.h), or NULL */
   uint64_t weights_hash;    /* aotc_blob_hash of the blob (detail/blob_hash.h), checked for a file */
+  uint64_t weights_layout;  /* which blobs may take its place: those of files with this number; 0: none */
   /* The same methods for another kind of machine, or NULL: the same interfaces and blob, its own plans and code; metadata with the first.
    * Of GPU architectures the best image of all parts is taken; at most one part has code for CPUs. */
   const struct aotc_module_desc* next;

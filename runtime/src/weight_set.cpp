@@ -1,0 +1,206 @@
+#include "weight_set.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "atomic.h"
+#include "context.h"
+#include "cuda.h"
+#include "model.h"
+#include "status.h"
+
+namespace aotc::rt {
+namespace {
+
+/// Held for a few instructions a context.
+class Lock {
+ public:
+  explicit Lock(WeightSets* sets) : word_(sets->lock) {
+    constexpr int kSpins = 64;
+    for (int i = 0; exchange(word_, 1u) != 0; ++i) i < kSpins ? spin_pause() : static_cast<void>(sched_yield());
+  }
+  ~Lock() { store_release(word_, 0u); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  uint32_t* word_;
+};
+
+void set_free(const aotc_model& model, WeightSet* set, bool taken) {
+  block_free(model.allocator, AOTC_HOST, &set->own);
+  weights_close(&set->weights, model.allocator, taken);
+  free(set->at);
+  free(set);
+}
+
+/// Where each weight is: in the blob, or in a copy of what of it is this part's. CPU.
+aotc_status place(const aotc_model& model, WeightSet* set) {
+  const aotc_module_desc& part = *model.module;
+  const uint32_t flags = model.flags;
+  uint64_t begin = UINT64_MAX, end = 0;  // what of the blob is this part's
+  for (uint32_t i = 0; i < part.n_weights; ++i) {
+    const aotc_weight_desc& w = part.weights[i];
+    set->at[i] = set->weights.data + w.offset;
+    begin = w.offset < begin ? w.offset : begin;
+    end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
+  }
+  if (begin >= end || set->weights.memory.base) return AOTC_OK;  // what was copied is the process's own
+  const bool asked = flags & AOTC_MODEL_OWN_WEIGHTS;
+  const bool by_itself = part.flags & AOTC_MODULE_OWN_WEIGHTS && !(flags & (AOTC_MODEL_SHARED_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS));
+  if (asked || by_itself) {
+    if (!block_alloc(model.allocator, AOTC_HOST, end - begin, &set->own) && asked)
+      return fail(AOTC_OUT_OF_MEMORY, "no memory for weights of %llu bytes", static_cast<unsigned long long>(end - begin));
+  }
+  if (set->own.base) {
+    uint8_t* const to = static_cast<uint8_t*>(set->own.base);
+    weights_copy(set->weights, begin, end, to);
+    for (uint32_t i = 0; i < part.n_weights; ++i) set->at[i] = to + (part.weights[i].offset - begin);
+  } else if (!(flags & AOTC_MODEL_LAZY_WEIGHTS)) {
+    weights_map_pages(set->weights, begin, end);
+  }
+  return AOTC_OK;
+}
+
+aotc_status fill(aotc_model* model, const aotc_model_options& options, const aotc_weights_source& source, WeightSet* set) {
+  const aotc_module_desc& part = *model->module;
+  bool given;
+  RT_TRY(source_given(source, &given));
+  if (given && options.weights_path) return fail(AOTC_INVALID_ARGUMENT, "model options: weights and weights_path exclude each other");
+  const bool verify = source.flags & AOTC_WEIGHTS_VERIFY || options.flags & AOTC_MODEL_VERIFY_WEIGHTS;
+  RT_TRY(given ? weights_open(part, source, verify, model->allocator, &set->weights) : weights_open_own(part, options, &set->weights));
+  set->at = take<const uint8_t*>(part.n_weights);
+  if (!set->at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (is_gpu(part)) return cuda_open(part, model->device, set->weights.data, set->at, &model->cuda);
+  return place(*model, set);
+}
+
+aotc_status set_create(aotc_model* model, const aotc_model_options& options, const aotc_weights_source* given, WeightSet** out) {
+  aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
+  if (given) RT_TRY(read_options("weights", given, sizeof source, &source));
+  WeightSet* set = take<WeightSet>(1);
+  if (!set) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  const aotc_status status = fill(model, options, source, set);
+  if (status == AOTC_OK)
+    *out = set;
+  else
+    set_free(*model, set, false);
+  return status;
+}
+
+/// Of the retired sets, those that no context has, taken from their list. Within the lock.
+WeightSet* take_unused(WeightSets* sets) {
+  WeightSet* unused = nullptr;
+  for (WeightSet** at = &sets->retired; *at;) {
+    WeightSet* const set = *at;
+    bool used = false;
+    for (aotc_context* c = sets->contexts; c && !used; c = c->next_of_model) used = __atomic_load_n(&c->weights, __ATOMIC_SEQ_CST) == set;
+    if (used) {
+      at = &set->next;
+      continue;
+    }
+    *at = set->next;
+    set->next = unused;
+    unused = set;
+  }
+  return unused;
+}
+
+void free_all(const aotc_model& model, WeightSet* sets) {
+  while (sets) {
+    WeightSet* const next = sets->next;
+    set_free(model, sets, true);
+    sets = next;
+  }
+}
+
+void free_unused(aotc_model* model) {
+  WeightSet* unused;
+  {
+    const Lock lock(&model->sets);
+    unused = take_unused(&model->sets);
+  }
+  free_all(*model, unused);
+}
+
+}  // namespace
+
+aotc_status weight_sets_create(aotc_model* model, const aotc_model_options& options) {
+  WeightSets& sets = model->sets;
+  void* const page = take_page_of_process();
+  sets.lock = page ? static_cast<uint32_t*>(page) : &sets.lock_word;
+  RT_TRY(set_create(model, options, options.weights, &sets.current));
+  sets.current->version = sets.version = 1;
+  return AOTC_OK;
+}
+
+void weight_sets_free(aotc_model* model) {
+  WeightSets& sets = model->sets;
+  if (sets.current) set_free(*model, sets.current, true);
+  free_all(*model, sets.retired);
+  if (sets.lock && sets.lock != &sets.lock_word) free_page_of_process(sets.lock);
+}
+
+void weight_sets_join(aotc_context* c) {
+  WeightSets& sets = c->model->sets;
+  const Lock lock(&sets);
+  c->next_of_model = sets.contexts;
+  sets.contexts = c;
+}
+
+void weight_sets_leave(aotc_context* c) {
+  WeightSets& sets = c->model->sets;
+  const Lock lock(&sets);
+  for (aotc_context** at = &sets.contexts; *at; at = &(*at)->next_of_model)
+    if (*at == c) {
+      *at = c->next_of_model;
+      return;
+    }
+}
+
+uint64_t weights_version(aotc_model* model) {
+  const Lock lock(&model->sets);
+  return model->sets.version;
+}
+
+aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, uint64_t* version) {
+  if (model->cuda) return fail(AOTC_INCOMPATIBLE, "weights of a model on a GPU are given when it is made (aotc_model_options.weights)");
+  WeightSets& sets = model->sets;
+  aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
+  options.flags = model->flags;
+  WeightSet *set, *unused;
+  RT_TRY(set_create(model, options, given, &set));
+  {
+    const Lock lock(&sets);
+    set->version = ++sets.version;
+    if (version) *version = set->version;
+    WeightSet* const old = sets.current;
+    __atomic_store_n(&sets.current, set, __ATOMIC_SEQ_CST);
+    old->next = sets.retired;
+    sets.retired = old;
+    unused = take_unused(&sets);
+  }
+  free_all(*model, unused);
+  return AOTC_OK;
+}
+
+// A run says which set it is about to read, then looks whether that is still the model's: whoever retires a set after that sees the run.
+// When it ends it says so, then looks whether the set was retired meanwhile: then either the swap has seen that no run reads it, or this
+// call does.
+WeightsInUse::WeightsInUse(aotc_context* c) : context_(c) {
+  WeightSets& sets = c->model->sets;
+  WeightSet* set = load_acquire(&sets.current);
+  exchange(&c->weights, set);
+  if (__builtin_expect(__atomic_load_n(&sets.current, __ATOMIC_SEQ_CST) == set, 1)) return;
+  for (WeightSet* now; (now = __atomic_load_n(&sets.current, __ATOMIC_SEQ_CST)) != set; set = now) exchange(&c->weights, now);
+  free_unused(c->model);  // the swap may have seen this call at a set that it never read
+}
+
+WeightsInUse::~WeightsInUse() {
+  aotc_context* const c = context_;
+  WeightSet* const set = exchange(&c->weights, static_cast<WeightSet*>(nullptr));
+  if (__builtin_expect(__atomic_load_n(&c->model->sets.current, __ATOMIC_SEQ_CST) == set, 1)) return;
+  free_unused(c->model);
+}
+
+}  // namespace aotc::rt
