@@ -119,7 +119,8 @@ class Decryptor {
 /// FNV-1a of the first output for an input that is always the same.
 uint64_t answer(const aotc::host::Model& model, aotc::host::Context& context) {
   std::vector<int64_t> shape;
-  for (const auto& d : model.inputs().at(0).dims) shape.push_back(d.symbol ? d.min : d.value);
+  const std::vector<aotc::host::TensorInfo> inputs = model.inputs();
+  for (const aotc_dim& d : inputs.at(0).dims) shape.push_back(d.symbol ? d.min : d.value);
   int64_t elems = 1;
   for (const int64_t d : shape) elems *= d;
   std::vector<float> x(static_cast<size_t>(elems));

@@ -224,7 +224,7 @@ def main():
             assert len(left) == 2 and "computed" in left["scaled.folded"] and "other way round" in left["both"], left
             explained = run_models.sh(o.aotc, "explain", so)
             assert all(f"  {w}: as it is: {why}" in explained for w, why in left.items()), explained
-            assert "\n  summed+parts" in explained and "\n  twin.weight: " in explained, explained
+            assert "\n  summed+parts" in explained and "twin.weight" in explained and "\n  other.weight: " in explained, explained
     mixed(o)
     int8_rows(o)
     embeddings(o)

@@ -100,7 +100,7 @@ class Everything(unittest.TestCase):
                 self.assertEqual(model.swap_weights(source, verify=True), version + 1)
                 for context in contexts:
                     self.check(context.run(inputs), tuned)
-                    self.assertEqual(context.info().weights_version, model.info().weights_version)
+                    self.assertEqual(context.info.weights_version, model.info.weights_version)
                 self.assertEqual(model.swap_weights(), version + 2)
                 for context in contexts:
                     self.check(context.run(inputs), own)

@@ -19,7 +19,7 @@ def inputs_of(model):
     draw = np.random.default_rng(0)
     found = []
     for info in model.inputs:
-        shape = [max(d.min, min(d.max or 16, 16)) if d.symbol else d.value for d in info.dims]
+        shape = [max(d.min, min(d.max or 4, 4)) if d.symbol else d.value for d in info.dims]
         found.append(draw.standard_normal(shape).astype(info.dtype) if "float" in info.dtype else np.ones(shape, info.dtype))
     return found
 
@@ -55,7 +55,7 @@ def main():
             begin, at = time.perf_counter_ns(), phase
             outputs = context.run(inputs)
             times[at].append(time.perf_counter_ns() - begin)
-            version = context.info().weights_version
+            version = context.info.weights_version
             if [a.tobytes() for a in outputs] != expected[(version - first) % len(sets)]:
                 wrong.append(version)
 
@@ -75,6 +75,7 @@ def main():
     stop.set()
     for t in threads:
         t.join()
+    assert all(times), "a thread ended early"
     for name, some in zip(("without swaps", "with swaps"), times):
         ms = np.percentile(np.array(some) / 1e6, (50, 99, 99.9))
         print(f"{name}: {len(some)} runs, p50 {ms[0]:.2f} ms, p99 {ms[1]:.2f} ms, p99.9 {ms[2]:.2f} ms")
