@@ -158,6 +158,7 @@ class Everything(unittest.TestCase):
         self.assertEqual(model.metadata["inputs"][0]["name"], model.inputs[0].name)
         self.assertEqual(model.info.device, -1)
         self.assertGreater(self.load("net").workspace_size(), 0)
+        self.assertIsNone(self.load("net").probe())
 
     def test_dynamic_shapes_into_the_callers_arrays(self):
         model = self.load("net")

@@ -176,6 +176,21 @@ static PyObject* info(PyObject* self, PyObject* unused) {
                        (unsigned long long)i.weights_version);
 }
 
+static PyObject* probe(PyObject* self, PyObject* unused) {
+  (void)unused;
+  const aotc_python_model* m = (aotc_python_model*)self;
+  aotc_model_info i = AOTC_MODEL_INFO_INIT;
+  aotc_status status;
+  char error[1024];
+  Py_BEGIN_ALLOW_THREADS;
+  status = m->library.api->model_get_info(m->model, &i);
+  if (status == AOTC_OK) status = m->library.api->probe(i.device);
+  if (status != AOTC_OK) snprintf(error, sizeof error, "%s", m->library.api->last_error());
+  Py_END_ALLOW_THREADS;
+  if (status != AOTC_OK) return aotc_raise(m->module, status, error), NULL;
+  Py_RETURN_NONE;
+}
+
 static PyObject* workspace_size(PyObject* self, PyObject* args, PyObject* keywords) {
   static char* names[] = {"inputs", "threads", NULL};
   const aotc_python_model* m = (aotc_python_model*)self;
@@ -264,13 +279,15 @@ static PyObject* swap_weights(PyObject* self, PyObject* args) {
   return PyLong_FromUnsignedLongLong(version);
 }
 
-static PyMethodDef methods[] = {{"_swap_weights", swap_weights, METH_VARARGS, NULL},
-                                {"_io", io, METH_O, NULL},
-                                {"_info", info, METH_NOARGS, NULL},
-                                {"_metadata_json", metadata_json, METH_NOARGS, NULL},
-                                {"workspace_size", (PyCFunction)(void (*)(void))workspace_size, METH_VARARGS | METH_KEYWORDS,
-                                 "workspace_size(inputs=None, threads=1)\n--\n\nBytes that a context of so many threads needs for these "
-                                 "inputs; None: for the largest."},
-                                {NULL, NULL, 0, NULL}};
+static PyMethodDef methods[] = {
+    {"_swap_weights", swap_weights, METH_VARARGS, NULL},
+    {"_io", io, METH_O, NULL},
+    {"_info", info, METH_NOARGS, NULL},
+    {"_metadata_json", metadata_json, METH_NOARGS, NULL},
+    {"probe", probe, METH_NOARGS, "probe()\n--\n\nRaises where the model's device no longer can run it: the message says what it lacks."},
+    {"workspace_size", (PyCFunction)(void (*)(void))workspace_size, METH_VARARGS | METH_KEYWORDS,
+     "workspace_size(inputs=None, threads=1)\n--\n\nBytes that a context of so many threads needs for these "
+     "inputs; None: for the largest."},
+    {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_new, create}, {Py_tp_dealloc, dealloc}, {Py_tp_methods, methods}, {0, NULL}};
 PyType_Spec aotc_model_spec = {"aotc_runtime._native.Model", sizeof(aotc_python_model), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
