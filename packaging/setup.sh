@@ -9,6 +9,8 @@
 #                complete keeps its torch until another is named.
 #   AOTC_TRITON_VENV   the environment with Triton's server and client, for the test of runtime/triton (default: ~/.cache/aotc/triton); a failure
 #                there is told and leaves that test out
+#   AOTC_RAY_VENV  where Ray Serve and the schemas of Kubernetes go, for the tests sample_ray_* and sample_kubernetes (0.7 GB). Default: nothing is
+#                installed; an environment in ~/.cache/aotc/ray that is there is used
 set -euo pipefail
 debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev libssl-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
         python3-venv python3-dev binutils pkg-config dpkg-dev file zsh fish groff-base)
@@ -99,5 +101,16 @@ if [ ! -e "$stamp" ]; then
     say "Triton could not be installed: the test triton will be skipped"
   fi
   rm -f "$log"
+fi
+
+ray=${AOTC_RAY_VENV:-} schemas=(kserve==0.21.0)  # of its dependencies the manifests' test needs none
+serving=('ray[serve]==2.60.0' numpy pyyaml kubernetes-validate)
+stamp="$ray/.aotc-$(printf '%s' "${serving[*]} ${schemas[*]}" | cksum | cut -d' ' -f1)"
+if [ -n "$ray" ] && [ ! -e "$stamp" ]; then
+  say "Ray Serve: $ray, about 0.2 GB to download"
+  python3 -m venv "$ray"
+  venv=$ray pip "${serving[@]}"
+  venv=$ray pip --no-deps "${schemas[@]}"
+  touch "$stamp"
 fi
 echo "$venv"
