@@ -69,7 +69,9 @@ void ArtifactFile::check_weights_file() const {
 }
 
 ArtifactFile::ArtifactFile(const std::string& path, bool check_weights) : path_(path) {
-  if (!is_shared_object(path)) throw Diagnostic(Loc{path, "", "", ""}, "is not an artifact of aotc (no shared object)");
+  if (!is_shared_object(path))
+    throw Diagnostic(Loc{path, "", "", ""}, "is not an artifact of aotc (no shared object)")
+        .note("of an archive (--emit static), look at the shared object of the same model: it has the same code");
   const auto start = std::chrono::steady_clock::now();
   char error[512];
   aotc_elf elf;

@@ -9,6 +9,7 @@
 #include "cache_options.h"
 #include "cli.h"
 #include "custom_operators.h"
+#include "emit/header.h"
 #include "front_options.h"
 #include "pipeline/pipeline.h"
 #include "precision.h"
@@ -22,7 +23,7 @@ struct Options {
   FrontArgs front;
   CacheArgs cache;
   pipeline::BuildOptions build;
-  std::string mode = "default";
+  std::string mode = "default", emit = "shared", prefix;
   CustomOperators operators;
   bool weights_file = false;
 };
@@ -61,12 +62,38 @@ void summary(const nlohmann::json& r) {
   if (r.contains("stored_weights")) fmt::print("  {}\n", stored_weights_text(r.at("stored_weights")));
 }
 
+/// Of --emit static; empty: a shared object. Throws Diagnostic (usage) where the options do not go together.
+std::string static_prefix(const Options& o, const std::string& output) {
+  if (o.emit != "static") {
+    if (!o.prefix.empty())
+      throw Diagnostic(ExitCode::usage, {}, "--prefix is of --emit static: the header of a shared object takes its file's name");
+    return {};
+  }
+  const std::filesystem::path file = output;
+  if (file.extension() == ".so")
+    throw Diagnostic(ExitCode::usage, Loc{output, "", "", ""},
+                     "is the name of a shared object; --emit static makes an archive, call it .a");
+  for (const pipeline::FrontOptions& part : pipeline::parts_of(o.build.methods.front().front))
+    if (part.target.is_gpu())
+      throw Diagnostic(ExitCode::usage, {}, fmt::format("--emit static is for CPUs, not for {}", part.target.str()))
+          .note("code for GPUs needs the driver, a shared library, which a static program cannot load; build a shared object");
+  const std::string prefix = o.prefix.empty() ? emit::header_prefix(file.stem().string()) : o.prefix;
+  if (emit::header_prefix(prefix) != prefix)
+    throw Diagnostic(ExitCode::usage, {}, fmt::format("'{}' cannot begin names in C", prefix))
+        .note("--prefix takes letters, digits and underscores, no digit first, and nothing that the ABI's names begin with");
+  return prefix;
+}
+
 }  // namespace
 
 Run add_build(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->front.add_to(app, true);
-  app.add_option("-o,--output", o->build.output, "path of the artifact; default: the model's name with .so, in the current directory");
+  app.add_option("-o,--output", o->build.output,
+                 "path of the artifact; default: the model's name with .so (static: .a), in the current directory");
+  app.add_option("--emit", o->emit, "shared: an object to be loaded; static: CPU: an archive and a header to be linked into programs")
+      ->check(CLI::IsMember({"shared", "static"}));
+  app.add_option("--prefix", o->prefix, "of --emit static: what its names in C begin with (NAME_get_api); default: the file's name");
   std::vector<std::string> modes;
   std::string said;
   for (const pipeline::Mode& m : pipeline::kModes) {
@@ -95,15 +122,18 @@ Run add_build(CLI::App& app) {
       if (m.name == o->mode) o->build.mode = m;
     if (o->weights_file) o->build.weights_in_file = true;
     if (o->build.output.empty() && o->front.models.size() > 1)
-      throw Diagnostic(ExitCode::usage, {}, "where does the artifact go? name it: -o model.so");
-    if (o->build.output.empty()) o->build.output = std::filesystem::path(o->build.methods.front().front.model).stem().string() + ".so";
+      throw Diagnostic(ExitCode::usage, {},
+                       fmt::format("where does the artifact go? name it: -o model.{}", o->emit == "static" ? "a" : "so"));
+    if (o->build.output.empty())
+      o->build.output = std::filesystem::path(o->build.methods.front().front.model).stem().string() + (o->emit == "static" ? ".a" : ".so");
+    o->build.prefix = static_prefix(*o, o->build.output);
     nlohmann::json report;
     watched(common.quiet || common.json, [&](const pipeline::Events& events) {
       for (pipeline::MethodOptions& m : o->build.methods) choose_precision(m.front, o->build.output, events);
       report = pipeline::build(o->build, events);
     });
     if (common.json)
-      print_result(report, about(common, ArtifactFile(o->build.output)));
+      print_result(report, o->build.prefix.empty() ? about(common, ArtifactFile(o->build.output)) : about(common));
     else if (!common.quiet)
       summary(report);
     return 0;

@@ -83,7 +83,7 @@ void write_blob_file(const std::string& path, uint64_t bytes, const std::functio
 }
 
 void write_blob_object(const std::string& path, const std::string& section, const std::string& symbol, uint64_t bytes,
-                       const std::function<void(std::span<std::byte>)>& fill) {
+                       const std::function<void(std::span<std::byte>)>& fill, uint64_t flags) {
   // header | page-aligned data | symbol table | strings | section names | section headers
   enum : uint16_t { kNull, kData, kSymbols, kStrings, kNames, kNote, kSections };
   Strings strings, names;
@@ -109,7 +109,7 @@ void write_blob_object(const std::string& path, const std::string& section, cons
     headers[index].sh_addralign = align;
     at += size;
   };
-  place(kData, section.c_str(), SHT_PROGBITS, SHF_ALLOC, bytes, kPage);
+  place(kData, section.c_str(), SHT_PROGBITS, SHF_ALLOC | flags, bytes, kPage);
   place(kSymbols, ".symtab", SHT_SYMTAB, 0, sizeof symbols, 8);
   headers[kSymbols].sh_link = kStrings;
   headers[kSymbols].sh_info = 2;  // the first symbol that is not local

@@ -47,6 +47,7 @@ std::string public_header(const char* name) {
 
 constexpr const char* kPublic[] = {"include/aotc/dtype.h", "include/aotc/aotc.h", "include/aotc/detail/blob_hash.h", "include/aotc/seal.h",
                                    "include/aotc/loader.h"};
+constexpr size_t kLinked = 2;  ///< those of them that a model in a program needs
 
 /// What a header says of one method.
 class MethodText {
@@ -235,12 +236,16 @@ std::string helpers(const std::string& prefix) {
       prefix);
 }
 
-std::string opening(const std::string& prefix) {
-  std::string out = fmt::format(
-      "/* Opens the artifact (aotc_library_open). */\nstatic inline aotc_status {0}_library_open(const char* path, aotc_library* lib) "
-      "{{\n"
-      "  return aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib);\n}}\n\n",
-      prefix);
+std::string opening(const std::string& prefix, bool linked) {
+  std::string out = linked
+                        ? fmt::format(
+                              "/* The model's functions, which are in the program. NULL: they are of an ABI older than min_version. */\n"
+                              "const aotc_api* {}_get_api(uint32_t min_version);\n\n",
+                              prefix)
+                        : fmt::format(
+                              "/* Opens the artifact (aotc_library_open). */\nstatic inline aotc_status {0}_library_open(const char* path, "
+                              "aotc_library* lib) {{\n  return aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib);\n}}\n\n",
+                              prefix);
   out += fmt::format(
       "/* Makes a context (aotc_api.context_create). threads: 1, the calling thread only; n; -1, all that it may run on. flags: 0, or\n"
       " * AOTC_CONTEXT_FLUSH_DENORMALS: the run treats numbers too small for a full exponent as 0, which can make it hundreds of times\n"
@@ -264,32 +269,33 @@ std::string header_prefix(const std::string& stem) {
   return taken ? "m_" + name : name;
 }
 
-std::string emit_header(const std::vector<HeaderMethod>& methods, const std::string& stem, const std::string& version) {
+std::string emit_header(const std::vector<HeaderMethod>& methods, const std::string& stem, const std::string& version, bool linked) {
   const std::string prefix = header_prefix(stem), guard = "AOTC_MODEL_" + prefix + "_H_";
   const bool several = methods.size() > 1;
   std::set<std::string> taken;  // what is the artifact's
-  for (const char* name : {"_floordiv", "_floormod", "_min", "_max", "_library_open", "_context_create"}) taken.insert(prefix + name);
+  for (const char* name : {"_floordiv", "_floormod", "_min", "_max", linked ? "_get_api" : "_library_open", "_context_create"})
+    taken.insert(prefix + name);
   std::vector<MethodText> texts;
   for (size_t m = 0; m < methods.size(); ++m) texts.emplace_back(methods[m], prefix, several ? static_cast<int>(m) : -1, taken);
-  std::string out = fmt::format(
-      "/* {}.so, made by aotc {}. Generated: do not edit. C11 and C++17; needs only the C library (and -ldl where dlopen lives there).\n "
-      "*\n",
-      c_comment(stem), version);
+  std::string out = fmt::format("/* {}, made by aotc {}. Generated: do not edit. C11 and C++17; needs only the C library{}.\n *\n",
+                                linked ? "The model '" + prefix + "' as part of a program" : c_comment(stem) + ".so", version,
+                                linked ? "" : " (and -ldl where dlopen lives there)");
   for (const MethodText& t : texts) out += t.describe();
   out +=
       " * Elements of float16 and bfloat16 are passed as their 16 bits, of bool as one byte (0 or 1), of complex types as two "
       "floats.\n";
   out += fmt::format(
-      " *\n * Use: {0}_library_open, model_create of its api, {0}_context_create once a thread, {1} once a request; see the "
+      " *\n * Use: {0}{3}, model_create of its api, {0}_context_create once a thread, {1} once a request; see the "
       "functions at the\n * end.{2} */\n",
-      prefix, texts.front().run_function(), several ? " All methods of a context share its states." : "");
-  for (const char* name : kPublic) out += public_header(name) + "\n";
+      prefix, texts.front().run_function(), several ? " All methods of a context share its states." : "",
+      linked ? "_get_api(AOTC_ABI_VERSION)" : "_library_open");
+  for (size_t i = 0; i < (linked ? kLinked : std::size(kPublic)); ++i) out += public_header(kPublic[i]) + "\n";
   out += fmt::format("#ifndef {0}\n#define {0}\n", guard);
   if (several)
     out += fmt::format(
         "#ifndef AOTC_METHOD_INFO_INIT\n#error \"include {}.h before headers that an aotc without methods generated\"\n#endif\n",
         c_identifier(stem));
-  out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n" + helpers(prefix) + opening(prefix);
+  out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n" + helpers(prefix) + opening(prefix, linked);
   if (several) {
     std::string list;
     for (size_t m = 0; m < methods.size(); ++m)

@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWeightsSymbol = "aotc_weights_blob";
+/// Of the blob in the artifact. In a program there may be several.
+std::string weights_symbol(const AssembleInput& in) { return in.prefix.empty() ? "aotc_weights_blob" : in.prefix + "_aotc_weights"; }
 
 /// Objects with the machine code of a part, one an architecture; where each kernel's lies in them goes into the tables. Code that several
 /// kernels have alike, in whatever method, stands there once.
@@ -44,14 +45,15 @@ std::vector<std::string> cubin_objects(const AssembleInput& in, const AssemblePa
 }
 
 /// The tables of a part but for its code. The weights are in the artifact or in a file beside it.
-artifact::TableInput tables_of(const AssembleInput& in, const AssemblePart& part, const emit::SealedWeights& beside_it) {
+artifact::TableInput tables_of(const AssembleInput& in, const AssemblePart& part, const emit::SealedWeights& weights) {
   artifact::TableInput t{{part.methods.begin(), part.methods.end()}, part.target, in.metadata_json, in.blob.bytes()};
   t.weights_layout = in.weights_layout;
   if (!in.weights_name.empty()) {
-    t.weights_file = in.weights_name, t.weights_hash = beside_it.hash.value();
+    t.weights_file = in.weights_name;
   } else if (t.blob_bytes) {
-    t.weights_symbol = kWeightsSymbol;
+    t.weights_symbol = weights_symbol(in);
   }
+  t.weights_hash = weights.hash.value_or(0);  // in a shared object its seal has it
   return t;
 }
 
@@ -75,11 +77,17 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
                    const std::function<void(size_t done, size_t total, const std::string& what)>& progress) {
   const fs::path output(in.output);
   const auto fill = [&](std::span<std::byte> out) { in.blob.write(out.first(in.blob.bytes()), in.jobs); };
-  emit::SealedWeights beside_it;
+  emit::Blob weights;
+  if (in.weights_name.empty() && in.blob.bytes()) weights = {".aotc_weights", weights_symbol(in), in.blob.bytes(), fill};
+  emit::SealedWeights known;  // before the link
+  std::string weights_object;
+  if (!in.weights_name.empty() || (weights.bytes && !in.prefix.empty())) clock.phase("weights");
   if (!in.weights_name.empty()) {
-    clock.phase("weights");
     const uint64_t hash = write_weights_file((output.parent_path() / in.weights_name).string(), in.blob.bytes(), in.weights_layout, fill);
-    beside_it = {"", in.blob.bytes(), hash};
+    known = {"", in.blob.bytes(), hash};
+  } else if (weights.bytes && !in.prefix.empty()) {
+    weights.section = ".lrodata.aotc_weights";
+    known.hash = emit::write_weights_object(weights, in.work_dir, weights_object);
   }
 
   std::vector<emit::TranslationUnit> units;
@@ -87,7 +95,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   size_t cubins = 0, cubins_cached = 0;
   for (size_t p = 0; p < in.parts.size(); ++p) {
     const AssemblePart& part = in.parts[p];
-    artifact::TableInput tables = tables_of(in, part, beside_it);
+    artifact::TableInput tables = tables_of(in, part, known);
     tables.graphs = part.graphs, tables.own_weights = part.own_weights;
     tables.part = p, tables.n_parts = in.parts.size();
     if (part.target.is_gpu()) {
@@ -114,11 +122,13 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
   objects.insert(objects.end(), in.own_objects.begin(), in.own_objects.end());
 
   clock.phase("link");
-  emit::Blob weights;
-  if (in.weights_name.empty() && in.blob.bytes()) weights = {".aotc_weights", kWeightsSymbol, in.blob.bytes(), fill};
-  emit::Linked linked = emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, in.work_dir, beside_it,
-                                            output.filename().string(), in.output);
-  return {std::move(compiled.command_lines), std::move(linked), compiler.version, units.size() + cubins, compiled.cached + cubins_cached};
+  Assembled made{std::move(compiled.command_lines), {}, {}, compiler.version, units.size() + cubins, compiled.cached + cubins_cached};
+  if (in.prefix.empty())
+    made.linked = emit::link_artifact(compiler, objects, weights.bytes ? &weights : nullptr, in.work_dir, known, output.filename().string(),
+                                      in.output);
+  else
+    made.archived = emit::link_static_archive(compiler, objects, weights_object, in.prefix, in.work_dir, in.output);
+  return made;
 }
 
 }  // namespace aotc::pipeline

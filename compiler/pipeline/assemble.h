@@ -1,5 +1,6 @@
 #pragma once
-// Plans → shared object: sources, compile, tables, link. The same road for a model's artifact and for those that are only measured.
+// Plans → shared object or static archive: sources, compile, tables, link. The same road for a model's artifact and for those that are only
+// measured.
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "artifact/cubins.h"
 #include "artifact/tables.h"
+#include "emit/static_archive.h"
 #include "emit/toolchain.h"
 #include "graph/graph.h"
 #include "loop/loop.h"
@@ -32,10 +34,11 @@ struct AssembleInput {
   std::vector<AssemblePart> parts;
   const plan::SharedBlob& blob;  ///< of the weights of all parts
   std::string metadata_json;
-  std::string output;                         ///< absolute path of the .so
+  std::string output;                         ///< absolute path of the .so, or of the .a
   std::string work_dir;                       ///< exists; sources and objects go here
   std::vector<std::string> own_objects = {};  ///< of kernels of the user's own
   std::string weights_name;                   ///< of a file beside the output that holds the weights; empty: they are in the .so
+  std::string prefix;                         ///< of the function that a static archive shows; empty: a shared object
   int jobs = 1;
   emit::CacheOptions cache;
   uint64_t weights_layout = 0;  ///< that files of other weights have; 0: none take the place of these
@@ -46,7 +49,8 @@ uint64_t write_weights_file(const std::string& path, uint64_t bytes, uint64_t la
 struct Assembled {
   std::vector<std::string> command_lines;  ///< of all compiles
   emit::Linked linked;
-  std::string compiler;  ///< its version
+  emit::Archived archived;  ///< in its place, of a static archive
+  std::string compiler;     ///< its version
   size_t units = 0, cached = 0;
 };
 /// Phases go to `clock`, progress to `progress`. Throws Diagnostic (toolchain, io). The output appears whole or not at all.

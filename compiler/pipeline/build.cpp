@@ -64,7 +64,8 @@ void check_outputs(const BuildOptions& o) {
   for (const char* extension : {".h", ".report.json", ".weights"}) {
     const fs::path beside = fs::path(output).replace_extension(extension);
     if (beside == output)
-      throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""}, "would be overwritten by a file beside it; call it .so");
+      throw Diagnostic(ExitCode::usage, Loc{o.output, "", "", ""},
+                       fmt::format("would be overwritten by a file beside it; call it {}", o.prefix.empty() ? ".so" : ".a"));
     written.push_back({"-o " + o.output, beside.string()});
   }
   const std::vector<NamedFile> read = files_read(o);
@@ -154,6 +155,8 @@ json report_of_plans(const MethodOptions& method, const Part& part, const json& 
 json report_of(const BuildOptions& o, const Part& part, const json& meta, const std::vector<PhaseTime>& times) {
   json r = report_of_plans(o.methods.front(), part, meta);
   r["artifact"] = o.output, r["mode"] = o.mode.name;
+  r["emit"] = o.prefix.empty() ? "shared" : "static";
+  if (!o.prefix.empty()) r["prefix"] = o.prefix;
   double total = 0;
   r["phases"] = json::array();
   for (const PhaseTime& t : times) total += t.seconds, r["phases"].push_back({{"name", t.name}, {"seconds", t.seconds}});
@@ -205,6 +208,29 @@ std::string label(const BuildOptions& o, const std::string& method, const Target
   return text;
 }
 
+/// The last lines of the script of --keep: from objects to "$out".
+std::string finish_lines(const BuildOptions& o, const emit::Linked& linked, const plan::SharedBlob& blob, const fs::path& folder) {
+  std::vector<std::string> finish = {"finish-artifact", linked.file};
+  const emit::SealedWeights& weights = linked.weights;
+  if (!linked.spliced.empty()) {
+    const std::string file = (folder / "weights.bin").string();
+    emit::write_blob_file(file, blob.bytes(), [&](std::span<std::byte> out) { blob.write(out, o.jobs); });
+    finish.insert(finish.end(), {"--section", linked.spliced, "--blob", file});
+  } else if (!weights.section.empty()) {
+    finish.insert(finish.end(), {"--section", weights.section});
+  } else if (weights.bytes) {
+    finish.insert(finish.end(), {"--file-bytes", std::to_string(weights.bytes), "--file-hash", std::to_string(weights.hash.value())});
+  }
+  return emit::shell_line(linked.command) + "\n\"$aotc\" " + emit::shell_line(finish) + " -o \"$out\"\nrm -f " +
+         emit::shell_line({linked.file}) + "\n";
+}
+
+std::string archive_lines(const emit::Archived& archived) {
+  std::string lines;
+  for (const std::vector<std::string>& command : archived.commands) lines += emit::shell_line(command) + "\n";
+  return lines + "mv " + emit::shell_line({archived.file}) + " \"$out\"\n";
+}
+
 /// For --keep: a script that makes the artifact again, byte for byte, as `output` or what it is given; what it reads, and the plans.
 void keep(const BuildOptions& o, const std::vector<Method>& methods, const Assembled& made, const plan::SharedBlob& blob,
           const fs::path& folder) {
@@ -213,19 +239,7 @@ void keep(const BuildOptions& o, const std::vector<Method>& methods, const Assem
   script += "aotc=${AOTC:-" + emit::shell_line({fs::read_symlink("/proc/self/exe", ec).string()}) + "}\n";
   script += "out=" + emit::shell_line({fs::absolute(o.output).string()}) + "\nout=${1:-$out}\n";
   for (const std::string& line : made.command_lines) script += line + "\n";
-  script += emit::shell_line(made.linked.command) + "\n";
-  std::vector<std::string> finish = {"finish-artifact", made.linked.file};
-  const emit::SealedWeights& weights = made.linked.weights;
-  if (!made.linked.spliced.empty()) {
-    const std::string file = (folder / "weights.bin").string();
-    emit::write_blob_file(file, blob.bytes(), [&](std::span<std::byte> out) { blob.write(out, o.jobs); });
-    finish.insert(finish.end(), {"--section", made.linked.spliced, "--blob", file});
-  } else if (!weights.section.empty()) {
-    finish.insert(finish.end(), {"--section", weights.section});
-  } else if (weights.bytes) {
-    finish.insert(finish.end(), {"--file-bytes", std::to_string(weights.bytes), "--file-hash", std::to_string(weights.hash.value())});
-  }
-  script += "\"$aotc\" " + emit::shell_line(finish) + " -o \"$out\"\nrm -f " + emit::shell_line({made.linked.file}) + "\n";
+  script += o.prefix.empty() ? finish_lines(o, made.linked, blob, folder) : archive_lines(made.archived);
   const fs::path path = folder / "build.sh";
   emit::write_file(path.string(), script);
   fs::permissions(path, fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add, ec);
@@ -437,6 +451,7 @@ json build(const BuildOptions& given, const Events& events) {
     }
     in.jobs = o.jobs;
     in.weights_layout = layout_id(meta["weights_layout"]);
+    in.prefix = o.prefix;
     if (in_file) in.weights_name = weights_name;
     OwnObjects own(o.methods.front().front.own.get(), work.string());
     for (const Method& m : methods)
@@ -467,7 +482,8 @@ json build(const BuildOptions& given, const Events& events) {
     std::vector<emit::HeaderMethod> headers;
     for (const Method& m : methods) headers.push_back({m.options.name, m.parts.front().front.graph});
     const auto beside = [&](const char* extension) { return fs::path(output.filename()).replace_extension(extension).string(); };
-    emit::write_file((finished / beside(".h")).string(), emit::emit_header(headers, output.stem().string(), AOTC_VERSION));
+    emit::write_file((finished / beside(".h")).string(),
+                     emit::emit_header(headers, o.prefix.empty() ? output.stem().string() : o.prefix, AOTC_VERSION, !o.prefix.empty()));
     emit::write_file((finished / beside(".report.json")).string(), report.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
     std::vector<std::string> done = {output.filename().string(), beside(".h"), beside(".report.json")};
     if (in_file) done.insert(done.begin(), weights_name);

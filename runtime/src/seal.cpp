@@ -42,23 +42,27 @@ aotc_status check_loaded(const aotc_seal& own) {
 }
 
 aotc_status check(const aotc_seal& own, bool all) {
-  Dl_info info;
-  const bool named = dladdr(aotc_seal_content, &info) != 0 && info.dli_fname;
+  const char* path = own_path(nullptr);
   if (own.file_bytes == 0 || own.self_hash != aotc_seal_self_hash(&own))
-    return fail(AOTC_DAMAGED, "%s is damaged: its seal is not what was built", named ? info.dli_fname : "the artifact");
-  if (named && is_of_descriptor(info.dli_fname)) return all ? check_loaded(own) : AOTC_OK;
-  if (!named) return all ? fail(AOTC_NOT_FOUND, "the file of this artifact has no name: it cannot be checked") : AOTC_OK;
+    return fail(AOTC_DAMAGED, "%s is damaged: its seal is not what was built", path ? path : "the artifact");
+  if (path && is_of_descriptor(path)) return all ? check_loaded(own) : AOTC_OK;
+  if (!path) return all ? fail(AOTC_NOT_FOUND, "the file of this artifact has no name: it cannot be checked") : AOTC_OK;
   char error[512];
   aotc_seal now = {};
-  const aotc_status status = aotc_file_check(info.dli_fname, all ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &now, error, sizeof error);
+  const aotc_status status = aotc_file_check(path, all ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &now, error, sizeof error);
   if (status == AOTC_NOT_FOUND || status == AOTC_INCOMPATIBLE) return all ? fail(status, "%s: it cannot be checked", error) : AOTC_OK;
   // A file of other code or weights has another seal: it took the place of the one that was loaded.
   if (now.file_bytes && memcmp(&now, &own, sizeof own) != 0)
-    return all ? fail(AOTC_INCOMPATIBLE, "%s is no longer the file that was loaded: it cannot be checked", info.dli_fname) : AOTC_OK;
+    return all ? fail(AOTC_INCOMPATIBLE, "%s is no longer the file that was loaded: it cannot be checked", path) : AOTC_OK;
   return status == AOTC_OK ? AOTC_OK : fail(status, "%s", error);
 }
 
 }  // namespace
+
+const char* own_path(char*) {
+  Dl_info info;
+  return dladdr(aotc_seal_content, &info) != 0 ? info.dli_fname : nullptr;
+}
 
 bool is_of_descriptor(const char* path) { return strncmp(path, "/proc/self/fd/", 14) == 0; }
 

@@ -1,5 +1,7 @@
 #pragma once
-// Whether the file that this artifact was loaded from is whole.
+// Whether the file that this artifact was loaded from is whole: seal.cpp, or of what is linked into programs ../linked/linked.cpp.
+#include <stddef.h>
+
 #include "aotc/aotc.h"
 
 namespace aotc::rt {
@@ -10,7 +12,10 @@ namespace aotc::rt {
 aotc_status seal_check(bool all);
 /// Hash of the weights that this artifact was built with; 0: it has none.
 uint64_t seal_weights_hash();
-/// The name under which this object is loaded is that of a descriptor (loader.h), whose number may be another file's by now.
+/// Where the file lies that this code was loaded from; null where it has no path. It may lie in `buffer`, of kPathMax bytes.
+constexpr size_t kPathMax = 4096;
+const char* own_path(char* buffer);
+/// That path is a descriptor's (loader.h), whose number may be another file's by now.
 bool is_of_descriptor(const char* path);
 
 }  // namespace aotc::rt

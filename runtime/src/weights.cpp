@@ -1,6 +1,5 @@
 #include "weights.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,22 +11,21 @@
 namespace aotc::rt {
 namespace {
 
-constexpr size_t kPathMax = 4096;
-
 /// The weights' file: what the options say, else beside this object.
 aotc_status find_path(const aotc_module_desc& module, const char* given, char path[kPathMax]) {
   const char* name = given ? given : module.weights_file;
   size_t directory = 0;
-  Dl_info info;
-  if (!given && dladdr(&module, &info) != 0 && info.dli_fname) {
-    if (is_of_descriptor(info.dli_fname))
+  char buffer[kPathMax];
+  const char* own = given ? nullptr : own_path(buffer);
+  if (own) {
+    if (is_of_descriptor(own))
       return fail(AOTC_NOT_FOUND, "the artifact was opened from memory or a descriptor, and its weights are in a file: give its path (%s)",
                   name);
-    const char* slash = strrchr(info.dli_fname, '/');
-    directory = slash ? static_cast<size_t>(slash - info.dli_fname) + 1 : 0;
+    const char* slash = strrchr(own, '/');
+    directory = slash ? static_cast<size_t>(slash - own) + 1 : 0;
   }
   if (directory + strlen(name) >= kPathMax) return fail(AOTC_INVALID_ARGUMENT, "the path of the weights is too long: %s", name);
-  if (directory) memcpy(path, info.dli_fname, directory);
+  if (directory) memcpy(path, own, directory);
   strcpy(path + directory, name);
   return AOTC_OK;
 }

@@ -1,8 +1,11 @@
-"""What the tests of verbs for CI jobs share: exported nets, the tools, a folder a test. TESTS: functions of a Case."""
+"""What the tests of verbs for CI jobs and for shipping share: exported nets, the tools, a folder a test. TESTS: functions of a Case."""
+import argparse
 import json
 import os
 import shutil
 import subprocess
+import sys
+import traceback
 
 import torch
 from json_schema import validate
@@ -65,3 +68,22 @@ class Case:
         so = self.at((name or os.path.splitext(os.path.basename(pt2))[0]) + ".so")
         self.run("build", pt2, "-o", so, "--cpu", "avx2", "--quiet", *words)
         return so
+
+
+def main():
+    p = argparse.ArgumentParser()
+    for name in ("aotc", "device", "work"):
+        p.add_argument("--" + name, required=True)
+    p.add_argument("names", nargs="*")
+    o = p.parse_args()
+    failed = 0
+    for t in TESTS:
+        if o.names and t.__name__ not in o.names:
+            continue
+        try:
+            t(Case(os.path.abspath(o.aotc), os.path.abspath(o.device), os.path.join(os.path.abspath(o.work), t.__name__)))
+            print("ok  ", t.__name__, flush=True)
+        except Exception:
+            failed += 1
+            print("FAIL", t.__name__, traceback.format_exc()[-4000:], flush=True)
+    sys.exit(1 if failed else 0)

@@ -440,6 +440,16 @@ class Model {
   static Status load_fd(int fd, Model* out, const aotc_model_options* options = nullptr) {
     return make(out, options, [&](int32_t device, aotc_library* lib) { return aotc_library_open_fd(fd, device, lib); });
   }
+  /// The model of a static archive that is part of this program (aotc build --emit static), by the function of its header: NAME_get_api.
+  static Status linked(aotc_get_api_fn get_api, Model* out, const aotc_model_options* options = nullptr) {
+    return make(out, options, [&](int32_t device, aotc_library* lib) {
+      *lib = {};
+      lib->api = get_api(AOTC_ABI_VERSION);
+      if (lib->api) return aotc_library_probe("the linked model", device, lib);
+      snprintf(lib->error, sizeof lib->error, "the linked model is older than this program: build it again");
+      return aotc_status{AOTC_INCOMPATIBLE};
+    });
+  }
 
   Status context(Context* out, const ContextOptions& o = {}) const {
     if (!handle_) return detail::holds_nothing("model", "Model::load");
