@@ -1,0 +1,3 @@
+module aotc
+
+go 1.18
