@@ -1,17 +1,18 @@
-# add_aotc_model(NAME PT2 FILE [SHAPES FILE] [CPU TARGET...] [CUDA ARCH...] [MODE MODE] [OUTPUT_DIRECTORY DIR] [OPTIONS WORD...])
+# add_aotc_model(NAME PT2 FILE [SHAPES FILE] [CPU TARGET...] [CUDA ARCH...] [MODE MODE] [STATIC] [OUTPUT_DIRECTORY DIR]
+#                [OPTIONS WORD...])
 #
 # Compiles FILE into NAME.so and NAME.h in DIR (default: the current binary directory), again whenever the archive, the shapes or aotc itself
 # change. CPU, CUDA and MODE are what `aotc build` takes as --cpu, --cuda and --mode (`CPU portable`, `CPU avx2 avx512`, `CUDA sm_90a`);
 # OPTIONS goes to it as it is. An artifact runs on one kind of device: CPU and CUDA together give two, the GPU's being NAME_cuda.so and
-# NAME_cuda.h.
+# NAME_cuda.h. With STATIC it is NAME.a (`--emit static`, CPU): part of what links with NAME, whose names begin with NAME.
 #
 # NAME becomes a target to link with: its include directory is DIR, it brings aotc::aotc, and what links with it is built after the artifact.
 # Its properties AOTC_ARTIFACT (the first artifact), AOTC_ARTIFACT_CPU and AOTC_ARTIFACT_CUDA are paths, for install(FILES) or a compile
 # definition: $<TARGET_PROPERTY:NAME,AOTC_ARTIFACT>.
 function(add_aotc_model name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PT2;SHAPES;MODE;OUTPUT_DIRECTORY" "CPU;CUDA;OPTIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STATIC" "PT2;SHAPES;MODE;OUTPUT_DIRECTORY" "CPU;CUDA;OPTIONS")
   if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "add_aotc_model(${name}): what is '${arg_UNPARSED_ARGUMENTS}'? Known: PT2 SHAPES CPU CUDA MODE OUTPUT_DIRECTORY OPTIONS")
+    message(FATAL_ERROR "add_aotc_model(${name}): what is '${arg_UNPARSED_ARGUMENTS}'? Known: PT2 SHAPES CPU CUDA MODE STATIC OUTPUT_DIRECTORY OPTIONS")
   endif()
   if(arg_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "add_aotc_model(${name}): no value after ${arg_KEYWORDS_MISSING_VALUES}")
@@ -34,6 +35,11 @@ function(add_aotc_model name)
   endif()
   if(arg_MODE)
     list(APPEND words --mode "${arg_MODE}")
+  endif()
+  set(extension so)
+  if(arg_STATIC)
+    set(extension a)
+    list(APPEND words --emit static --prefix "${name}")
   endif()
   set(devices)
   if(arg_CPU OR NOT arg_CUDA)
@@ -58,14 +64,17 @@ function(add_aotc_model name)
       list(JOIN arg_${device} "," value)
       set(target ${option} ${value})
     endif()
-    set(artifact "${folder}/${stem}.so")
+    set(artifact "${folder}/${stem}.${extension}")
     add_custom_command(OUTPUT "${artifact}" "${folder}/${stem}.h" BYPRODUCTS "${folder}/${stem}.report.json"
                        COMMAND "${aotc}" build "${archive}" -o "${artifact}" ${target} ${words} --quiet
-                       DEPENDS ${inputs} COMMENT "Compiling ${arg_PT2} into ${stem}.so" VERBATIM)
+                       DEPENDS ${inputs} COMMENT "Compiling ${arg_PT2} into ${stem}.${extension}" VERBATIM)
     list(APPEND made "${artifact}" "${folder}/${stem}.h")
     set_target_properties(${name} PROPERTIES AOTC_ARTIFACT_${device} "${artifact}")
   endforeach()
   list(GET made 0 first)
+  if(arg_STATIC)
+    target_link_libraries(${name} INTERFACE "${first}")
+  endif()
   set_target_properties(${name} PROPERTIES AOTC_ARTIFACT "${first}")
   add_custom_target(${name}_artifact ALL DEPENDS ${made})
   add_dependencies(${name} ${name}_artifact)

@@ -5,6 +5,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import torch
@@ -227,6 +228,38 @@ int main(void) {
     subprocess.run([c.at("main")], check=True)
 
 
+CMAKE = """cmake_minimum_required(VERSION 3.18)
+project(service C)
+add_library(aotc::aotc INTERFACE IMPORTED)  # as aotcConfig.cmake has it
+include(%s/lib/cmake/aotc/AddAotcModel.cmake)
+add_aotc_model(net PT2 %s CPU avx2 STATIC)
+add_executable(service main.c)
+target_link_libraries(service PRIVATE net)
+target_link_options(service PRIVATE -static)
+"""
+
+
+@test
+def in_a_cmake_project(c):
+    if not shutil.which("cmake"):
+        print("skipped: cmake is not there")
+        return
+    for folder in ("bin", "lib/aotc", "lib/cmake/aotc", "service"):
+        os.makedirs(c.at("prefix", folder) if folder != "service" else c.at(folder))
+    os.symlink(c.aotc, c.at("prefix", "bin", "aotc"))
+    with open(c.at("prefix", "lib", "aotc", "libaotc_torch.so"), "w"):
+        pass
+    shutil.copy(os.path.join(INCLUDE, "..", "..", "packaging", "AddAotcModel.cmake"), c.at("prefix", "lib", "cmake", "aotc"))
+    with open(c.at("service", "CMakeLists.txt"), "w") as f:
+        f.write(CMAKE % (c.at("prefix"), c.net()))
+    with open(c.at("service", "main.c"), "w") as f:
+        f.write('#include <net.h>\nint main(void) { return net_get_api(AOTC_ABI_VERSION)->probe(AOTC_HOST); }\n')
+    said("cmake", "-S", c.at("service"), "-B", c.at("made"), "-G", "Unix Makefiles")
+    said("cmake", "--build", c.at("made"))
+    assert is_static(c.at("made", "service"))
+    said(c.at("made", "service"))
+
+
 @test
 def kept_sources_make_it_again(c):
     pt2 = c.net()
@@ -261,4 +294,8 @@ def what_does_not_go_together(c):
 
 
 if __name__ == "__main__":
+    empty = subprocess.run(["gcc", "-static", "-x", "c", "-", "-o", os.devnull], input=b"int main(void) { return 0; }", capture_output=True)
+    if empty.returncode != 0:
+        print("skipped: no static C library is there (Debian: libc6-dev)")
+        sys.exit(77)
     main()
