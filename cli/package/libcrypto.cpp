@@ -28,6 +28,7 @@ namespace {
   X(EVP_DigestSign, int, (void*, unsigned char*, size_t*, const unsigned char*, size_t))        \
   X(EVP_DigestVerifyInit, int, (void*, void**, const void*, void*, void*))                      \
   X(EVP_DigestVerify, int, (void*, const unsigned char*, size_t, const unsigned char*, size_t)) \
+  X(SHA256, unsigned char*, (const unsigned char*, size_t, unsigned char*))                     \
   X(ERR_get_error, unsigned long, ())                                                           \
   X(ERR_error_string_n, void, (unsigned long, char*, size_t))
 
@@ -35,12 +36,13 @@ struct Library {
 #define AOTC_X(name, result, arguments) result(*name) arguments = nullptr;
   AOTC_CRYPTO(AOTC_X)
 #undef AOTC_X
+  const char* missing = nullptr;  ///< what of it is not on the machine
 
   Library() {
     void* handle = nullptr;
     for (const char* name : {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"})
       if (!handle) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    const char* missing = handle ? nullptr : "libcrypto.so.3";
+    missing = handle ? nullptr : "libcrypto.so.3";
     if (handle) {
 #define AOTC_X(name, result, arguments)  \
   if (void* p = dlsym(handle, #name); p) \
@@ -50,9 +52,6 @@ struct Library {
       AOTC_CRYPTO(AOTC_X)
 #undef AOTC_X
     }
-    if (missing)
-      throw Diagnostic(ExitCode::toolchain, {}, fmt::format("signatures need OpenSSL's libcrypto, 1.1.1 or 3: {} is not there", missing))
-          .note("Debian: apt-get install libssl3; what is not about signatures works without it");
   }
 
   std::string error() const {
@@ -63,9 +62,16 @@ struct Library {
   }
 };
 
-const Library& library() {
+const Library& opened() {
   static const Library one;
   return one;
+}
+
+const Library& library() {
+  if (const char* missing = opened().missing)
+    throw Diagnostic(ExitCode::toolchain, {}, fmt::format("signatures need OpenSSL's libcrypto, 1.1.1 or 3: {} is not there", missing))
+        .note("Debian: apt-get install libssl3; what is not about signatures works without it");
+  return opened();
 }
 
 /// A context of OpenSSL for one signature.
@@ -141,6 +147,12 @@ std::string SigningKey::public_pem() const {
   const std::string text = base64(der_);
   for (size_t at = 0; at < text.size(); at += 64) pem += text.substr(at, 64) + "\n";
   return pem + "-----END PUBLIC KEY-----\n";
+}
+
+bool libcrypto_sha256(std::string_view bytes, Digest& digest) {
+  if (opened().missing) return false;
+  opened().SHA256(octets(bytes), bytes.size(), digest.data());
+  return true;
 }
 
 std::string base64(std::string_view bytes) {

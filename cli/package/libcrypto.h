@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "package/sha256.h"
+
 namespace aotc::cli {
 
 /// A key on P-256, P-384 or P-521 of a PEM file; signatures are ASN.1 (DER) over the curve's hash: SHA-256, SHA-384, SHA-512.
@@ -27,6 +29,9 @@ class SigningKey {
   std::string der_;  ///< its public part
   const void* (*hash_)() = nullptr;
 };
+
+/// SHA-256 by libcrypto, with the processor's instructions for it; false where it is not on the machine.
+bool libcrypto_sha256(std::string_view bytes, Digest& digest);
 
 std::string base64(std::string_view bytes);
 /// Of the one text that base64() gives for some bytes; false for any other.

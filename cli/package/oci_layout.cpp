@@ -35,8 +35,8 @@ class Blobs {
  public:
   explicit Blobs(fs::path folder) : folder_(std::move(folder)) {}
   /// The descriptor of what was written.
-  json add(const std::string& type, std::string_view bytes) {
-    const std::string digest = hex(sha256(bytes));
+  json add(const std::string& type, std::string_view bytes, const Digest& hash) {
+    const std::string digest = hex(hash);
     if (written_.insert(digest).second) {
       std::ofstream out(folder_ / digest, std::ios::binary | std::ios::trunc);
       out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -45,6 +45,7 @@ class Blobs {
     }
     return {{"mediaType", type}, {"digest", "sha256:" + digest}, {"size", bytes.size()}};
   }
+  json add(const std::string& type, const std::string& text) { return add(type, text, sha256(text)); }
   bool good() const { return good_; }
 
  private:
@@ -55,7 +56,8 @@ class Blobs {
 
 }  // namespace
 
-std::string write_oci_layout(const std::string& folder, const std::string& model, const std::vector<PackedFile>& files) {
+std::string write_oci_layout(const std::string& folder, const std::string& model, const std::vector<PackedFile>& files,
+                             const std::vector<FileDigest>& digests) {
   const fs::path to = fs::absolute(folder), aside = fmt::format("{}.{}.tmp", to.string(), getpid());
   std::error_code ec;
   if (fs::exists(fs::symlink_status(to, ec)))
@@ -63,9 +65,9 @@ std::string write_oci_layout(const std::string& folder, const std::string& model
   if (fs::is_directory(to.parent_path(), ec)) fs::create_directories(aside / "blobs" / "sha256", ec);
   Blobs blobs(aside / "blobs" / "sha256");
   json layers = json::array();
-  for (const PackedFile& f : files) {
-    json layer = blobs.add(media_type(f.name), f.bytes);
-    layer["annotations"] = {{"org.opencontainers.image.title", f.name}};
+  for (size_t i = 0; i < files.size(); ++i) {
+    json layer = blobs.add(media_type(files[i].name), files[i].bytes, digests[i].sha256);
+    layer["annotations"] = {{"org.opencontainers.image.title", files[i].name}};
     layers.push_back(std::move(layer));
   }
   json config = blobs.add("application/vnd.oci.empty.v1+json", "{}");

@@ -8,7 +8,8 @@
 namespace aotc::cli {
 
 /// Writes the layout into a new folder, which appears whole or not at all; the digest of its manifest, "sha256:...". The same files give
-/// the same bytes. Throws Diagnostic (io).
-std::string write_oci_layout(const std::string& folder, const std::string& model, const std::vector<PackedFile>& files);
+/// the same bytes. digests: of the files, in their order. Throws Diagnostic (io).
+std::string write_oci_layout(const std::string& folder, const std::string& model, const std::vector<PackedFile>& files,
+                             const std::vector<FileDigest>& digests);
 
 }  // namespace aotc::cli

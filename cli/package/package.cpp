@@ -19,22 +19,18 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// What the provenance is about.
-std::vector<FileDigest> subjects(const Package& package, const json& provenance) {
+/// What the provenance is about: the first of its subjects, each of which is one of the files.
+std::string subject(const std::string& path, const json& provenance, const std::vector<FileDigest>& files) {
   const auto fail = [&](const std::string& what) {
-    return Diagnostic(ExitCode::failed, Loc{package.path(), "", "", ""}, fmt::format("has a {} that {}", kProvenance, what));
+    return Diagnostic(ExitCode::failed, Loc{path, "", "", ""}, fmt::format("has a {} that {}", kProvenance, what));
   };
-  if (!provenance.is_object() || !provenance.contains("subject") || !provenance["subject"].is_array() || provenance["subject"].empty())
-    throw fail("names no artifact");
-  std::vector<FileDigest> out;
-  for (const json& s : provenance["subject"]) {
-    const auto name = s.is_object() ? s.find("name") : s.end();
-    const PackedFile* file = s.is_object() && name != s.end() && name->is_string() ? package.find(name->get<std::string>()) : nullptr;
-    if (!file) throw fail("is about files that the package has not");
-    out.push_back({file->name, file->bytes.size(), sha256(file->bytes)});
-    if (!s.contains("digest") || s["digest"] != json({{"sha256", hex(out.back().sha256)}})) throw fail("is about another " + file->name);
+  const json subjects = provenance.is_object() ? provenance.value("subject", json()) : json();
+  if (!subjects.is_array() || subjects.empty()) throw fail("names no artifact");
+  for (const json& s : subjects) {
+    const auto same = [&](const FileDigest& f) { return s == json({{"name", f.name}, {"digest", {{"sha256", hex(f.sha256)}}}}); };
+    if (std::none_of(files.begin(), files.end(), same)) throw fail("is about other files: " + s.dump(-1, ' ', true));
   }
-  return out;
+  return subjects[0]["name"];
 }
 
 }  // namespace
@@ -90,12 +86,6 @@ std::string sums_text(const std::vector<FileDigest>& files) {
   return out;
 }
 
-std::vector<FileDigest> digests_of(const std::vector<PackedFile>& files) {
-  std::vector<FileDigest> out;
-  for (const PackedFile& f : files) out.push_back({f.name, f.bytes.size(), sha256(f.bytes)});
-  return out;
-}
-
 CheckedPackage check_package(const Package& package, const std::string& key) {
   const Loc here{package.path(), "", "", ""};
   const PackedFile *sums = package.find(kSums), *provenance = package.find(kProvenance), *signature = package.find(kSignature);
@@ -106,10 +96,8 @@ CheckedPackage check_package(const Package& package, const std::string& key) {
     if (package.files()[i].name >= package.files()[i + 1].name)
       throw Diagnostic(ExitCode::failed, here,
                        fmt::format("is no package of aotc: '{}' stands in the wrong place", package.files()[i + 1].name));
-  std::vector<PackedFile> listed;
   for (const PackedFile& f : package.files())
-    if (f.name != kSums && f.name != kSignature) listed.push_back(f);
-  out.files = digests_of(listed);
+    if (f.name != kSums && f.name != kSignature) out.files.push_back({f.name, f.bytes.size(), sha256(f.bytes)});
   if (const std::string expected = sums_text(out.files); sums->bytes != expected) {
     Diagnostic d(ExitCode::failed, here, fmt::format("is damaged: its files are not those of its {}", kSums));
     for (const FileDigest& f : out.files)
@@ -117,7 +105,7 @@ CheckedPackage check_package(const Package& package, const std::string& key) {
         d.note(fmt::format("'{}' has the hash {}, which is not listed", f.name, hex(f.sha256)));
     throw d;
   }
-  out.artifact = subjects(package, json::parse(provenance->bytes, nullptr, false)).front().name;
+  out.artifact = subject(package.path(), json::parse(provenance->bytes, nullptr, false), out.files);
   out.has_signature = signature != nullptr;
   if (!signature && !key.empty()) throw Diagnostic(ExitCode::failed, here, fmt::format("is not signed: it has no {}", kSignature));
   if (!signature) return out;

@@ -50,7 +50,6 @@ class Package {
 
 /// The text of SHA256SUMS.
 std::string sums_text(const std::vector<FileDigest>& files);
-std::vector<FileDigest> digests_of(const std::vector<PackedFile>& files);
 /// By name, byte for byte.
 void sort_by_name(std::vector<PackedFile>& files);
 

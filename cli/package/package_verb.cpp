@@ -38,7 +38,13 @@ class Contents {
     texts_.push_back(std::make_unique<std::string>(std::move(text)));
     add(name, *texts_.back());
   }
-  std::vector<PackedFile>& files() { return files_; }
+  /// By name, once all are there.
+  void sort() {
+    sort_by_name(files_);
+    std::sort(digests_.begin(), digests_.end(), [](const FileDigest& a, const FileDigest& b) { return a.name < b.name; });
+  }
+  const std::vector<PackedFile>& files() const { return files_; }
+  const std::vector<FileDigest>& digests() const { return digests_; }
 
  private:
   void add(const std::string& name, std::string_view bytes) {
@@ -48,10 +54,12 @@ class Contents {
     for (const PackedFile& f : files_)
       if (f.name == name) throw Diagnostic(ExitCode::usage, Loc{name, "", "", ""}, "would stand in the package twice");
     files_.push_back({name, bytes});
+    digests_.push_back({name, bytes.size(), sha256(bytes)});
   }
   std::vector<std::unique_ptr<MappedBytes>> mapped_;
   std::vector<std::unique_ptr<std::string>> texts_;
   std::vector<PackedFile> files_;
+  std::vector<FileDigest> digests_;
 };
 
 /// The report that the build left beside the artifact.
@@ -89,7 +97,7 @@ void collect(const Options& o, const ArtifactFile& artifact, const json& report,
     const std::string name = artifact.metadata()["weights_file"];
     c.file(name, (so.parent_path() / name).string());
   }
-  Described d{artifact.metadata(), report, digests_of(c.files()), sources_of(o, artifact.metadata()), o.builder, {}};
+  Described d{artifact.metadata(), report, c.digests(), sources_of(o, artifact.metadata()), o.builder, {}};
   if (const auto needs = emit::system_needs(o.artifact)) d.glibc = needs->glibc;
   c.file(beside(".h").filename().string(), beside(".h").string());
   c.text(beside(".report.json").filename().string(), json_text(lasting_report(report)) + "\n");
@@ -98,22 +106,20 @@ void collect(const Options& o, const ArtifactFile& artifact, const json& report,
   c.text(std::string(kLicenses) + "NOTICE", notice(d));
   c.text(std::string(kLicenses) + "Apache-2.0.txt", std::string(emit::embedded("license/LICENSE").text()));
   for (const std::string& license : o.licenses) c.file(kLicenses + fs::path(license).filename().string(), license);
-  sort_by_name(c.files());
+  c.sort();
 }
 
 std::string packed(const Options& o, const std::string& model, const json& report, const ArtifactFile& artifact,
                    std::vector<FileDigest>& files) {
   Contents c;
   collect(o, artifact, report, c);
-  files = digests_of(c.files());
-  const std::string sums = sums_text(files);
-  c.text(kSums, sums);
-  files.push_back({kSums, sums.size(), sha256(sums)});
-  std::sort(files.begin(), files.end(), [](const FileDigest& a, const FileDigest& b) { return a.name < b.name; });
+  c.text(kSums, sums_text(c.digests()));
+  c.sort();
+  files = c.digests();
   if (!o.key.empty()) c.text(kSignature, sign_files(files, model, o.key));
-  sort_by_name(c.files());
+  c.sort();
   if (!o.output.empty()) write_tar(o.output, c.files());
-  return o.oci.empty() ? "" : write_oci_layout(o.oci, model, c.files());
+  return o.oci.empty() ? "" : write_oci_layout(o.oci, model, c.files(), c.digests());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "package/libcrypto.h"
+
 namespace aotc::cli {
 namespace {
 
@@ -67,6 +69,8 @@ Digest Sha256::finish() {
 }
 
 Digest sha256(std::string_view bytes) {
+  constexpr size_t kLarge = 1 << 20;
+  if (Digest fast; bytes.size() >= kLarge && libcrypto_sha256(bytes, fast)) return fast;
   Sha256 hash;
   hash.add(bytes);
   return hash.finish();
