@@ -80,6 +80,12 @@ void sort_by_name(std::vector<PackedFile>& files) {
   std::sort(files.begin(), files.end(), [](const PackedFile& a, const PackedFile& b) { return a.name < b.name; });
 }
 
+json parse_document(std::string_view text) {
+  constexpr int kDeepest = 32;
+  return json::parse(
+      text, [](int depth, json::parse_event_t, json&) { return depth <= kDeepest; }, false);
+}
+
 std::string sums_text(const std::vector<FileDigest>& files) {
   std::string out;
   for (const FileDigest& f : files) out += hex(f.sha256) + "  " + f.name + "\n";
@@ -105,7 +111,7 @@ CheckedPackage check_package(const Package& package, const std::string& key) {
         d.note(fmt::format("'{}' has the hash {}, which is not listed", f.name, hex(f.sha256)));
     throw d;
   }
-  out.artifact = subject(package.path(), json::parse(provenance->bytes, nullptr, false), out.files);
+  out.artifact = subject(package.path(), parse_document(provenance->bytes), out.files);
   out.has_signature = signature != nullptr;
   if (!signature && !key.empty()) throw Diagnostic(ExitCode::failed, here, fmt::format("is not signed: it has no {}", kSignature));
   if (!signature) return out;

@@ -1,6 +1,7 @@
 #pragma once
 // A package: an artifact and what goes with it to other machines, as an archive (tar.h) or as the folder that it was unpacked to.
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ class Package {
   std::vector<PackedFile> files_;  ///< of a folder sorted by name
 };
 
+/// JSON of anyone's, whatever it is: what lies deeper than documents of packages go is left out; discarded where it is none.
+nlohmann::json parse_document(std::string_view text);
 /// The text of SHA256SUMS.
 std::string sums_text(const std::vector<FileDigest>& files);
 /// By name, byte for byte.

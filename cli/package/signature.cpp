@@ -69,7 +69,7 @@ Signature read_signature(const std::string& path, std::string_view text, const s
   const auto fail = [&](const std::string& what) {
     return Diagnostic(ExitCode::failed, Loc{path, "", "", ""}, "has a signature that " + what);
   };
-  const json bundle = json::parse(text, nullptr, false);
+  const json bundle = parse_document(text);
   Signature out;
   if (!has_keys(bundle, {"mediaType", "verificationMaterial", "dsseEnvelope"}) || bundle["mediaType"] != kMediaType)
     throw fail(fmt::format("is no Sigstore bundle ({})", kMediaType));
@@ -86,7 +86,7 @@ Signature read_signature(const std::string& path, std::string_view text, const s
       !from_base64(one["sig"].get_ref<const std::string&>(), out.value) ||
       !from_base64(envelope["payload"].get_ref<const std::string&>(), out.payload))
     throw fail("has an envelope that is malformed");
-  const json statement = json::parse(out.payload, nullptr, false);
+  const json statement = parse_document(out.payload);
   std::string root;
   const json rows = resources(files, root);
   if (!has_keys(statement, {"_type", "subject", "predicateType", "predicate"}) || statement["_type"] != kStatement ||

@@ -232,6 +232,24 @@ def signatures(c):
 
 
 @test
+def documents_of_anyone(c):
+    _, package = packed(c)
+    unpacked(c, package)
+    deep = "[" * 200_000
+    hostile = ["", "{", "[]", "null", deep, '{"subject":' + deep, '{"subject":[' + deep + deep.replace("[", "]") + "]}"]
+    hostile += ['{"subject":[{}]}', '{"subject":{"name":1}}', '{"subject":[{"name":"net.so","digest":{"sha256":"' + "0" * 64 + '"}}]}']
+    for name in ("provenance.intoto.json", "model.sig"):
+        for text in hostile:
+            with open(c.at("unpacked", name), "w") as f:
+                f.write(text)
+            names = sorted(n for n in ALL if n != "SHA256SUMS")
+            with open(c.at("unpacked", "SHA256SUMS"), "w") as f:
+                f.writelines(f"{digest(c.at('unpacked', n))}  {n}\n" for n in names)
+            refused(c, "has a ", "verify-package", c.at("unpacked"), tool=c.device)
+        unpacked(c, package)
+
+
+@test
 def model_signing_agrees(c):
     model_signing = tool("model_signing")
     if not model_signing:
