@@ -169,7 +169,37 @@ nlohmann::json row_json(const Row& r) {
   return j;
 }
 
+nlohmann::json departure_json(const Departure& d) {
+  nlohmann::json j = {{"result", row_json(d.result)}, {"builds", d.builds}, {"values", nlohmann::json::array()}, {"files", d.files}};
+  for (const auto& [key, text] : {std::pair("method", &d.method),
+                                  {"value", &d.value},
+                                  {"node", &d.node},
+                                  {"operator", &d.op},
+                                  {"source", &d.source},
+                                  {"place", &d.place},
+                                  {"module", &d.module},
+                                  {"note", &d.note}})
+    if (!text->empty()) j[key] = *text;
+  if (d.row) j["error"] = row_json(*d.row);
+  for (const Row& r : d.around) j["values"].push_back(row_json(r));
+  return j;
+}
+
 }  // namespace
+
+std::string departure_text(const Departure& d) {
+  const std::string of = (d.method.empty() ? "" : d.method + ": ") + d.result.name;
+  if (d.value.empty()) return fmt::format("bisect: {} departs; no value before it was found to: {}\n", of, d.note);
+  std::string t = fmt::format("bisect: {} departs; the first value that does is {}", of, d.value);
+  if (!d.op.empty()) t += fmt::format(", of {} (node {})", d.op, d.node);
+  t += "\n";
+  if (!d.source.empty()) t += fmt::format("  at     {}\n", d.source);
+  if (!d.module.empty()) t += fmt::format("  in     {}\n", d.module);
+  if (d.row) t += fmt::format("  value  {}\n", row_text(*d.row));
+  if (!d.note.empty()) t += fmt::format("  note   {}\n", d.note);
+  if (!d.files.empty()) t += fmt::format("  files  {}\n", fmt::join(d.files, " "));
+  return t;
+}
 
 bool Verdict::pass() const {
   return !rows.empty() && std::all_of(rows.begin(), rows.end(), [](const Row& r) { return r.pass; });
@@ -182,6 +212,7 @@ int report(const Verdict& v, const Common& common, const nlohmann::json& about) 
     for (const Row& r : v.rows) outputs.push_back(row_json(r));
     nlohmann::json all = {{"about", about}, {"pass", pass}, {"source_matches", v.doubt.empty()}, {"outputs", outputs}};
     if (!v.row_errors.empty()) all["int8_rows"] = v.row_errors;
+    for (const Departure& d : v.departures) all["bisect"].push_back(departure_json(d));
     print_json(all);
   } else {
     if (!common.quiet || !pass)
@@ -189,6 +220,7 @@ int report(const Verdict& v, const Common& common, const nlohmann::json& about) 
     if (!common.quiet)
       for (const auto& [weight, error] : v.row_errors)
         fmt::print("     rows that {} multiplies: rounding changes them by {:.2g}\n", weight, error);
+    for (const Departure& d : v.departures) fmt::print("{}", departure_text(d));
     fmt::print("verify: {}{}\n", pass ? "pass" : "FAIL", v.doubt.empty() || pass ? "" : "; " + v.doubt);
   }
   return pass ? 0 : static_cast<int>(ExitCode::failed);

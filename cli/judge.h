@@ -73,9 +73,24 @@ Row refused(std::string sizes, const std::string& message);
 /// A line of a row's numbers, and what is wrong.
 std::string row_text(const Row& row);
 
+/// verify --bisect: the first value of a program that departs.
+struct Departure {
+  Row result;                                                            ///< of the artifact, that departs
+  std::string method = {};                                               ///< of an artifact with several
+  std::string value = {};                                                ///< of the program; empty: none was found, `note` says why
+  std::string node = {}, op = {}, source = {}, place = {}, module = {};  ///< what computes it; empty: it is an input
+  std::optional<Row> row = {};                                           ///< of the value
+  std::vector<Row> around = {};                                          ///< other values that were compared, in the program's order
+  std::vector<std::string> files = {};
+  std::string note = {};  ///< what else is to be known
+  int builds = 0;
+};
+std::string departure_text(const Departure& departure);
+
 /// What verify found of an artifact.
 struct Verdict {
   std::vector<Row> rows;
+  std::vector<Departure> departures = {};
   std::string doubt;                         ///< a sentence about what it was compared with, or empty
   std::map<std::string, double> row_errors;  ///< by weight: what rounding does to the rows of its products
   bool pass() const;

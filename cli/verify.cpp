@@ -8,12 +8,13 @@
 
 #include "artifact.h"
 #include "base/file.h"
+#include "bisect.h"
 #include "cli.h"
 #include "custom_operators.h"
 #include "import/other_inputs.h"
 #include "import/read_archive.h"
-#include "judge.h"
 #include "junit.h"
+#include "oracles.h"
 #include "pipeline/pipeline.h"
 #include "sizes.h"
 #include "stored.h"
@@ -32,15 +33,10 @@ struct Options {
   bool check_weights = false, flush_denormals = false;
   Allowed allowed;
   CustomOperators operators;
+  BisectOptions bisect;
 };
 
 constexpr int kSamples = 3;
-
-Promise promised(const Options& o, const Artifact& artifact) {
-  Promise p = promise_of(artifact.metadata());
-  if (o.max_loss) p.max_loss = *o.max_loss;
-  return p;
-}
 
 /// Runs the artifact and the archive's program on the same inputs.
 class Comparison {
@@ -49,17 +45,9 @@ class Comparison {
       : o_(o),
         common_(common),
         artifact_(artifact),
-        program_(as_built(archive, artifact.metadata())),
-        promise_(promised(o, artifact)),
-        states_(artifact.metadata().at("states")),
-        session_(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0) {
-    eager_ = import::make_reference(program_, {false, o.threads});
-    truth_ = import::make_reference(program_, {true, o.threads});
-    if (artifact.metadata().contains("stored_weights")) original_ = import::make_reference(archive, {true, o.threads});
-    if (promise_.bf16 && promise_.max_error == 0) bf16_ = import::make_reference(program_, {.threads = o.threads, .bf16 = true});
-    const std::vector<std::string> int8_rows = int8_row_weights(artifact.metadata());
-    if (!int8_rows.empty()) int8_ = import::make_reference(program_, {.threads = o.threads, .int8_rows = int8_rows, .row_errors = &lost_});
-  }
+        oracles_(archive, artifact, o.threads, o.max_loss),
+        program_(oracles_.program()),
+        session_(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0) {}
 
   const import::Program& program() const { return program_; }
   bool accepts(const std::vector<HostTensor>& inputs) const { return session_.accepts(inputs); }
@@ -90,7 +78,7 @@ class Comparison {
       std::string why;
       if (!run(drawn, why)) return std::optional(why);
       try {
-        want = eager_->run(drawn);
+        want = oracles_.eager(drawn);
       } catch (const Diagnostic& d) {
         if (d.code() != ExitCode::failed) throw;
         return std::optional(d.message());
@@ -104,15 +92,13 @@ class Comparison {
     say(text);
     if (std::string why; !run(inputs, why))
       throw Diagnostic(ExitCode::failed, Loc{o_.artifact, "", "", ""}, fmt::format("an assertion of the model fails on {}: {}", text, why));
-    judge_outputs(text, inputs, eager_->run(inputs));
+    judge_outputs(text, inputs, oracles_.eager(inputs));
   }
 
   const std::vector<Row>& rows() const { return rows_; }
-  std::map<std::string, double> row_errors() const {
-    std::map<std::string, double> out;
-    for (const auto& [weight, e] : lost_) out[weight] = e.all > 0 ? std::sqrt(e.lost / e.all) : 0;
-    return out;
-  }
+  std::map<std::string, double> row_errors() const { return oracles_.row_errors(); }
+  /// The first result that departs, on whatever inputs; nothing where all pass, or only sizes are refused.
+  const std::optional<Departed>& departed() const { return departed_; }
 
  private:
   void say(const std::string& text) {
@@ -123,7 +109,7 @@ class Comparison {
   /// Whether the operators take these inputs, as their dims are.
   bool eager_runs(const std::vector<HostTensor>& inputs) {
     try {
-      eager_->run(inputs);
+      oracles_.eager(inputs);
       return true;
     } catch (const Diagnostic&) { return false; }
   }
@@ -135,40 +121,19 @@ class Comparison {
   }
 
   void judge_outputs(const std::string& text, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& want) {
-    const std::vector<HostTensor> exact = truth_->run(inputs);
-    const std::vector<HostTensor> rounded = bf16_ ? bf16_->run(inputs) : std::vector<HostTensor>();
-    const std::vector<HostTensor> of_int8 = int8_ ? int8_->run(inputs) : std::vector<HostTensor>();
-    std::vector<HostTensor> got = session_.outputs();
-    std::vector<std::string> names;
-    for (const Io& io : artifact_.outputs()) names.push_back(io.name);
-    std::vector<HostTensor> states = session_.states();
-    for (size_t i = 0; i < states.size(); ++i) {
-      if (!states_.at(i).value("updated", true)) continue;  // the caller's to change
-      names.push_back("state " + states_.at(i).at("name").get<std::string>());
-      got.push_back(std::move(states[i]));
-    }
-    if (got.size() != want.size() || exact.size() != want.size())
-      throw Diagnostic(Loc{o_.artifact, "", "", ""}, fmt::format("has {} outputs and states; the archive has {}", got.size(), want.size()))
-          .note("was the artifact built from this archive?");
-    const std::vector<HostTensor> unrounded = original_ ? original_->run(inputs) : std::vector<HostTensor>{};
-    for (size_t i = 0; i < got.size(); ++i) {
-      const Bound bound = bound_of(want[i], bf16_ ? &rounded.at(i) : nullptr, int8_ ? &of_int8.at(i) : nullptr, exact[i], promise_);
-      rows_.push_back(judge(names[i], text, got[i], want[i], exact[i], bound, promise_));
-      judge_by(rows_.back(), got[i], want[i], exact[i], o_.allowed);
-      if (original_) judge_loss(rows_.back(), got[i], unrounded[i], promise_);
-    }
+    const std::vector<Row> rows = oracles_.judge(text, inputs, results_of(session_, artifact_), want, o_.allowed);
+    const auto failed = std::find_if(rows.begin(), rows.end(), [](const Row& row) { return !row.pass; });
+    if (failed != rows.end() && !departed_) departed_ = Departed{*failed, inputs, static_cast<size_t>(failed - rows.begin())};
+    rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
-
   const Options& o_;
   const Common& common_;
   const Artifact& artifact_;
-  const import::Program program_;
-  const Promise promise_;
-  const nlohmann::json states_;
-  std::map<std::string, import::RowError> lost_;
-  std::unique_ptr<import::Reference> eager_, truth_, original_, bf16_, int8_;
+  Oracles oracles_;
+  const import::Program& program_;
   Session session_;
   std::vector<Row> rows_;
+  std::optional<Departed> departed_;
   int sample_ = 0;
 };
 
@@ -201,13 +166,23 @@ void compare_samples(const Options& o, const Artifact& artifact, Comparison& com
   for (const auto& sizes : samples) comparison.drawn(sizes, seed++);
 }
 
-std::vector<Row> compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive,
-                              std::map<std::string, double>& row_errors) {
+/// Adds the rows of a method and, with --bisect, where they first depart.
+void compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive, bool several,
+                  Verdict& v) {
   Comparison comparison(o, common, artifact, archive);
   if (!o.inputs.empty()) compare_files(o, artifact, comparison);
   if (o.inputs.empty() || o.samples) compare_samples(o, artifact, comparison);
-  row_errors = comparison.row_errors();
-  return comparison.rows();
+  for (Row r : comparison.rows()) {
+    if (several) r.method = artifact.method();
+    v.rows.push_back(std::move(r));
+  }
+  for (const auto& [weight, error] : comparison.row_errors()) v.row_errors[weight] = std::max(v.row_errors[weight], error);
+  if (o.bisect.folder.empty() || !comparison.departed()) return;
+  BisectOptions bisect = o.bisect;
+  bisect.threads = o.threads, bisect.flush_denormals = o.flush_denormals, bisect.allowed = o.allowed, bisect.max_loss = o.max_loss;
+  if (several) bisect.folder = (std::filesystem::path(bisect.folder) / artifact.method()).string();
+  v.departures.push_back(find_departure(bisect, common, artifact, archive, *comparison.departed()));
+  if (several) v.departures.back().method = artifact.method();
 }
 
 /// What each method that is verified is compared with.
@@ -250,23 +225,16 @@ void verify_method(const Options& o, const Common& common, const std::string& me
   Against original = against(pt2, artifact);
   if (!o.weights.empty()) original.doubt.clear();  // the archive of other weights is another
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
-  std::vector<Row> rows;
-  std::map<std::string, double> row_errors;
   try {
-    rows = compare_runs(o, common, artifact, original.program, row_errors);
+    compare_runs(o, common, artifact, original.program, several, v);
   } catch (Diagnostic& d) {
-    if (original.doubt.empty()) throw;
+    if (original.doubt.empty() || d.code() == ExitCode::io) throw;
     // Not the artifact's fault: the archive beside it is another.
     Diagnostic other(ExitCode::bad_input, d.loc(), d.message());
     for (const std::string& note : d.notes()) other.note(note);
     other.note(original.doubt);
     throw other;
   }
-  for (Row& r : rows) {
-    if (several) r.method = method;
-    v.rows.push_back(std::move(r));
-  }
-  for (const auto& [weight, error] : row_errors) v.row_errors[weight] = std::max(v.row_errors[weight], error);
   if (!original.doubt.empty()) v.doubt += (v.doubt.empty() ? "" : "; ") + original.doubt;
 }
 
@@ -306,13 +274,22 @@ Run add_verify(CLI::App& app) {
   add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
   app.add_flag("--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
+  app.add_option(
+      "--bisect", o->bisect.folder,
+      "with --against, where a result departs: find the first value of the program that does, and write what its operator took and "
+      "gave into this folder (inputs, expected, got)");
+  app.add_option("--kernels", o->bisect.kernels, "with --bisect: the kernels.json that the artifact was built with");
   auto junit = std::make_shared<std::string>();
   add_junit(app, *junit);
   return [o, stored, junit](const Common& common) {
     const bool files = !stored->inputs.empty();
     if (o->against.empty() && !files)
       throw Diagnostic(ExitCode::usage, {}, "what is it compared with? give --against model.pt2, or --inputs DIR and --expected DIR");
+    if (o->against.empty() && !o->bisect.folder.empty())
+      throw Diagnostic(ExitCode::usage, {}, "--bisect looks into the original program: give --against model.pt2");
+    if (o->bisect.folder.empty() && !o->bisect.kernels.empty()) throw Diagnostic(ExitCode::usage, {}, "--kernels is for --bisect");
     require_apart({{"--junit", *junit}}, stored_files(*stored));
+    if (!o->bisect.folder.empty()) require_apart({"--bisect", o->bisect.folder, {".npy", "departure.json"}}, stored_files(*stored));
     for (const std::string& a : o->against)  // FILE, or NAME=FILE
       for (const std::string& file : {a, a.substr(a.find('=') + 1)}) require_apart({{"--junit", *junit}}, {{"--against", file}});
     const auto compared = [&](const std::string& path, const Common& with) {

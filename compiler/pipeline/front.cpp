@@ -131,6 +131,7 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   replace_data(f.program, options.replaced);
   import::choose_states(f.program, options.states);
   f.variants = import::apply_shapes(f.program, spec);
+  import::add_probes(f.program, options.probes);
   stages.after("import", [&] { return import::dump(f.program); });
 
   clock.phase("decompose");

@@ -109,7 +109,10 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
     if (front.precision.max_error > 0) m["precision"]["max_error"] = front.precision.max_error;
   }
   if (const passes::StoredWeights& w = front.stored_weights; w.storage.any()) m["stored_weights"] = stored_weights_json(w);
-  if (target.numerics.reproducible) m["reproducible"] = true;
+  for (const auto& [key, given] : {std::pair("reproducible", target.numerics.reproducible),
+                                   {"winograd4", target.numerics.winograd4},
+                                   {"strassen", target.numerics.strassen}})
+    if (given) m[key] = true;
   if (target.is_gpu()) m["f32_matmul"] = f32_matmul_name(target.numerics.f32_matmul);
   for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(artifact::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {

@@ -15,6 +15,7 @@
 #include "emit/toolchain.h"
 #include "graph/graph.h"
 #include "import/expand.h"
+#include "import/probes.h"
 #include "import/program.h"
 #include "import/shapes.h"
 #include "import/states.h"
@@ -66,6 +67,7 @@ struct FrontOptions {
   Target target;                   ///< one part (parts_of)
   std::optional<Machine> machine;  ///< that decisions are made for; unset: machine_of(target)
   import::StateChoice states;
+  import::Probes probes;                    ///< values that are outputs, too
   std::shared_ptr<const own::Kernels> own;  ///< the user's kernels for custom operators, or null; their operators are defined
   PrecisionOptions precision;
   passes::WeightStorage weights;                  ///< of products, for CPU targets
