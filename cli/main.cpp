@@ -24,6 +24,8 @@ constexpr Verb kVerbs[] = {
      "aotc tune model.pt2 --cuda sm_90a --tuning-db tuning.json --remote gpu-host", add_tune},
     {"verify", "run an artifact against the original graph (LibTorch, op by op) and against fp64",
      "aotc verify model.so --against model.pt2 --dim batch=7 --samples 3", add_verify},
+    {"reduce", "make a program that fails to a few operators that fail in the same way, as a .pt2 that can be sent",
+     "aotc reduce model.pt2 --verify-fails -o small.pt2 --random-weights", add_reduce},
     {"references", "write inputs and expected outputs (fp64 and eager) as .npy files, for aotc-device verify where the artifact runs",
      "aotc references model.so --against model.pt2 -o refs", add_references},
     {"bench", "measure load time, first call, latency percentiles and memory",

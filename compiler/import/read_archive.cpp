@@ -15,6 +15,7 @@
 #include "import/payload.h"
 #include "import/pickle.h"
 #include "import/random_numbers.h"
+#include "import/save_archive.h"
 #include "import/shared_storage.h"
 #include "import/signature.h"
 #include "import/size_conditions.h"
@@ -46,6 +47,11 @@ class Archive {
     if (names.empty()) names.emplace_back("model");
     std::sort(names.begin(), names.end());
     return names;
+  }
+
+  Json model(const std::string& program) {
+    if (!models_.empty()) choose(program);
+    return json(model_);
   }
 
   Program read(const std::string& program) {
@@ -436,6 +442,8 @@ class Archive {
 }  // namespace
 
 std::vector<std::string> programs_of(const std::string& path) { return Archive(path).programs(); }
+
+Json model_json(const std::string& path, const std::string& program) { return Archive(path).model(program); }
 
 Program read_archive(const std::string& path, const std::string& program) {
   Program p = Archive(path).read(program);

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "about.h"
+#include "base/file.h"
+#include "ci_verbs.h"
+#include "custom_operators.h"
+#include "failing.h"
+#include "import/read_archive.h"
+#include "import/save_archive.h"
+#include "import/subprogram.h"
+#include "pipeline/work_dir.h"
+#include "progress.h"
+#include "reduction.h"
+
+namespace aotc::cli {
+namespace {
+
+struct Options {
+  std::string model, method, output;
+  FailingOptions failing;
+  std::string build_options, verify_options;  ///< words as in a shell
+  CustomOperators operators;
+  double budget_s = 600;
+  bool random_weights = false, anonymous = false;
+};
+
+std::vector<std::string> targets_of(const import::Json& model) {
+  std::vector<std::string> targets;
+  for (const import::Json& node : model.at("graph_module").at("graph").at("nodes")) {
+    std::string target = node.at("target").get<std::string>();
+    if (target.rfind("torch.ops.", 0) == 0) target.erase(0, 10);
+    targets.push_back(std::move(target));
+  }
+  return targets;
+}
+
+nlohmann::json reduce(const Options& o, const Common& common, const pipeline::Events& events) {
+  const pipeline::WorkDir work(o.output);
+  if (events.work_dir) events.work_dir(work.str());
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  const auto say = [&](const std::string& line) {
+    if (!common.quiet && !common.json) fmt::print(stderr, "reduce: {}\n", line);
+  };
+  Candidate whole{import::model_json(o.model, o.method), import::read_archive(o.model, o.method).data};
+  if (o.random_weights) whole.data = drawn_weights(whole.data);
+  const std::string candidate = work.file("candidate.pt2");
+  Failing failing(o.failing, work.str());
+  import::save_archive(candidate, whole.model, whole.data);
+  const bool fails = failing.learn(candidate);
+  if (!fails)
+    throw Diagnostic(
+        ExitCode::failed, Loc{o.model, "", "", ""},
+        fmt::format("does not fail{} ({}): there is nothing to reduce", o.random_weights ? " with drawn weights" : "", failing.said()));
+  say(fmt::format("{} operators fail ({})", import::operators_of(whole.model).size(), failing.said()));
+  const Reducer reducer{[&](const Candidate& c) {
+                          try {
+                            import::save_archive(candidate, c.model, c.data);
+                          } catch (const std::exception&) { return false; }
+                          return failing.same(candidate);
+                        },
+                        say, [&] { return seconds() < o.budget_s; }};
+  Candidate small = reduced(whole, reducer, work.file("sizes.pt2"));
+  if (o.anonymous) {
+    Candidate nameless;
+    std::map<std::string, std::string> renamed;
+    nameless.model = import::anonymous(small.model, renamed);
+    for (const auto& [old, name] : renamed) nameless.data[name] = small.data.at(old);
+    if (!reducer.fails(nameless))
+      throw Diagnostic(ExitCode::failed, Loc{o.model, "", "", ""}, "does not fail any more without its names and lines")
+          .note("leave --anonymous out");
+    small = std::move(nameless);
+  }
+  import::save_archive(o.output, small.model, small.data);
+  return {{"output", o.output},
+          {"failure", failing.said()},
+          {"operators_before", import::operators_of(whole.model).size()},
+          {"operators", targets_of(small.model)},
+          {"inputs", small.model.at("graph_module").at("graph").at("inputs").size()},
+          {"tests", failing.tests()},
+          {"complete", seconds() < o.budget_s},
+          {"bytes", std::filesystem::file_size(o.output)}};
+}
+
+}  // namespace
+
+Run add_reduce(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("model", o->model, "a .pt2 saved by torch.export.save")->required();
+  app.add_option("-o,--output", o->output, "the small program, a .pt2 that torch.export.load takes")->required();
+  app.add_option("--method", o->method, "which program of an archive that holds several");
+  app.add_flag("--build-fails", o->failing.build, "it fails where aotc build does, with the same exit code and operator or message");
+  app.add_flag("--verify-fails", o->failing.verify, "it fails where aotc verify finds that the artifact departs");
+  app.add_option("--test", o->failing.test,
+                 "a command line for sh with {} for the program's file: the program fails where it ends with 0, as creduce and llvm-reduce "
+                 "have it");
+  app.add_option(
+      "--fails", o->failing.fails,
+      "a command line for sh with {} for the program's file: the program fails where it ends with the code that it ends with on the "
+      "whole, not 0");
+  app.add_option("--message", o->failing.message, "text that the output of the failure holds, beside the exit code");
+  app.add_option("--budget", o->budget_s, "seconds after which nothing further is tried; default: 600")->check(positive());
+  app.add_flag("--random-weights", o->random_weights, "drawn numbers take the place of all weights, buffers and constants");
+  app.add_flag("--anonymous", o->anonymous, "without lines of code, names of modules and names of weights");
+  add_custom_operators(app, o->operators);
+  app.add_option("--build-options", o->build_options,
+                 "options of aotc build in one word: --build-options '--cpu avx2 --kernels kernels.json'");
+  app.add_option("--verify-options", o->verify_options, "options of aotc verify in one word: --verify-options '--rtol 1e-3 --samples 1'");
+  return [o](const Common& common) {
+    o->failing.build_words = CLI::detail::split_up(o->build_options);
+    o->failing.verify_words = CLI::detail::split_up(o->verify_options);
+    for (const auto& [option, values] :
+         {std::pair("--torch-library", &o->operators.libraries), std::pair("--torch-module", &o->operators.modules)})
+      for (const std::string& value : *values)
+        for (std::vector<std::string>* words : {&o->failing.build_words, &o->failing.verify_words})
+          words->insert(words->end(), {option, value});
+    define(o->operators);
+    require_apart({{"-o", o->output}}, {{"model", o->model}});
+    require_place_for_file(o->output);
+    nlohmann::json told;
+    watched(true, [&](const pipeline::Events& events) {
+      try {
+        told = reduce(*o, common, events);
+      } catch (const import::Json::exception& e) {
+        throw Diagnostic(Loc{o->model, "", "", ""}, fmt::format("its JSON is not as torch.export.save writes it: {}", e.what()));
+      }
+    });
+    if (common.json) {
+      print_result(told, about(common));
+    } else if (!common.quiet) {
+      fmt::print("{}\n  {} of {} operators, {} inputs, {} bytes; {} tests{}\n  {}\n  {}\n", told["output"].get<std::string>(),
+                 told["operators"].size(), told["operators_before"].get<size_t>(), told["inputs"].get<size_t>(),
+                 told["bytes"].get<size_t>(), told["tests"].get<int>(), told["complete"].get<bool>() ? "" : " (the time ran out)",
+                 fmt::join(told["operators"].get<std::vector<std::string>>(), ", "), told["failure"].get<std::string>());
+    }
+    return 0;
+  };
+}
+
+}  // namespace aotc::cli
