@@ -6,11 +6,14 @@
 
 #include "about.h"
 #include "artifact.h"
+#include "base/file.h"
 #include "cli.h"
+#include "explain_page.h"
 #include "front_options.h"
 #include "pipeline/explain.h"
 #include "precision.h"
 #include "progress.h"
+#include "text_file.h"
 
 namespace aotc::cli {
 
@@ -22,14 +25,17 @@ struct Explained {
   nlohmann::json e;
 };
 
-std::vector<Explained> of_artifact(const std::string& path, const std::string& method, bool check_weights) {
-  ArtifactFile artifact(path, check_weights);
-  artifact.choose_method(method);
-  const nlohmann::json& meta = artifact.metadata();
+std::vector<Explained> of_metadata(const nlohmann::json& meta) {
   std::vector<Explained> parts = {{meta.value("first_target", meta.at("target").get<std::string>()), meta.at("explain")}};
   for (const nlohmann::json& p : meta.value("parts", nlohmann::json::array()))
     parts.push_back({p.at("target").get<std::string>(), p.at("explain")});
   return parts;
+}
+
+std::vector<Explained> of_artifact(const std::string& path, const std::string& method, bool check_weights) {
+  ArtifactFile artifact(path, check_weights);
+  artifact.choose_method(method);
+  return of_metadata(artifact.metadata());
 }
 
 std::vector<Explained> of_archive(const FrontArgs& args, const std::string& method) {
@@ -46,6 +52,48 @@ std::vector<Explained> of_archive(const FrontArgs& args, const std::string& meth
     parts.push_back({options.target.str(), pipeline::explain(front, plans, decisions)});
   }
   return parts;
+}
+
+/// What the page tells of a method beside its explanation.
+nlohmann::json described(const nlohmann::json& meta) {
+  nlohmann::json out = nlohmann::json::object();
+  for (const char* key : {"inputs", "outputs", "states", "symbols", "weights_bytes", "arena_bytes", "stored_weights", "precision", "source",
+                          "aotc_version", "torch_version"})
+    if (meta.contains(key)) out[key] = meta[key];
+  return out;
+}
+
+/// All methods, or that of --method.
+std::vector<PagePart> page_parts(const FrontArgs& args, const std::string& method, bool check_weights) {
+  std::vector<PagePart> out;
+  if (!is_shared_object(args.model())) {
+    for (const pipeline::MethodOptions& m : args.methods())
+      if (method.empty() || m.name == method)
+        for (Explained& p : of_archive(args, m.name)) out.push_back({m.name, p.target, std::move(p.e)});
+    if (out.empty()) args.method(method);  // says which there are
+    return out;
+  }
+  ArtifactFile artifact(args.model(), check_weights);
+  for (const std::string& name : method.empty() ? artifact.methods() : std::vector<std::string>{method}) {
+    artifact.choose_method(name);
+    const nlohmann::json& meta = artifact.metadata();
+    for (Explained& p : of_metadata(meta)) out.push_back({name, p.target, std::move(p.e), described(meta)});
+  }
+  return out;
+}
+
+/// A `bench --profile --json` of this artifact. Throws Diagnostic.
+nlohmann::json profile_of(const std::string& file, const nlohmann::json& about_it) {
+  const nlohmann::json bench = nlohmann::json::parse(read_file(file), nullptr, false);
+  const auto fault = [&](const char* what) { return Diagnostic(Loc{file, "", "", ""}, what); };
+  if (!bench.is_object() || !bench.contains("profile") || !bench["profile"].is_object() || !bench["profile"].contains("steps") ||
+      !bench["profile"]["steps"].is_array())
+    throw fault("has no times of steps").note("aotc bench model.so --profile --json > " + file);
+  const auto id = [](const nlohmann::json& about) {
+    return about.is_object() ? about.value("artifact", nlohmann::json::object()).value("id", "") : std::string();
+  };
+  if (id(bench.value("about", nlohmann::json())) != id(about_it)) throw fault("holds times of another artifact");
+  return bench;
 }
 
 /// Of the parts that have that kernel, what is said of it. Throws Diagnostic where none has it.
@@ -72,7 +120,27 @@ Run add_explain(CLI::App& app) {
   add_method(app, *method);
   add_check_weights(app, *check_weights);
   app.add_option("--kernel", *kernel, "only this kernel: its choices, what they were chosen from, predicted and measured times, refusals");
-  return [o, kernel, method, check_weights](const Common& common) {
+  auto html = std::make_shared<std::string>(), bench = std::make_shared<std::string>();
+  app.add_option(
+      "--html", *html,
+      "write a page of all methods: the graph of steps with the lines of the model's code, the arena over time, variants, choices, "
+      "roofline, weights; it needs nothing else");
+  app.add_option("--bench", *bench, "with --html: what aotc bench --profile --json wrote of this artifact, for measured times");
+  return [o, kernel, method, check_weights, html, bench](const Common& common) {
+    if (!bench->empty() && html->empty()) throw Diagnostic(ExitCode::usage, {}, "--bench is for --html");
+    if (!html->empty()) {
+      require_apart({{"--html", *html}}, {{"model", o->model()}, {"--bench", *bench}});
+      const nlohmann::json from = is_shared_object(o->model()) ? about(common, ArtifactFile(o->model())) : about(common);
+      const nlohmann::json times = bench->empty() ? nlohmann::json() : profile_of(*bench, from);
+      const std::string page =
+          explain_page(std::filesystem::path(o->model()).filename().string(), from, page_parts(*o, *method, *check_weights), times);
+      write_text_file(*html, page);
+      if (common.json)
+        print_result({{"page", *html}, {"bytes", page.size()}}, from);
+      else if (!common.quiet)
+        fmt::print("{}\n  {:.2f} MB\n", *html, static_cast<double>(page.size()) / 1e6);
+      return 0;
+    }
     std::vector<Explained> parts =
         is_shared_object(o->model()) ? of_artifact(o->model(), *method, *check_weights) : of_archive(*o, *method);
     if (!kernel->empty()) parts = with_kernel(parts, *kernel);

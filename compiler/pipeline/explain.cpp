@@ -1,6 +1,8 @@
 #include "pipeline/explain.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "graph/guard.h"
@@ -183,9 +185,29 @@ json demand(const loop::Demand& d, const SymTable& syms) {
   return row;
 }
 
+/// Texts that stand once, and are named by their places.
+class Lines {
+ public:
+  size_t place(const std::string& line) {
+    const auto [it, fresh] = places_.emplace(line, all.size());
+    if (fresh) all.push_back(line);
+    return it->second;
+  }
+  json all = json::array();
+
+ private:
+  std::map<std::string, size_t> places_;
+};
+
 json variant(const plan::PlanSet& plans, const plan::Plan& p, const loop::Module& m) {
   json ranges = json::object(), buffers = json::array(), joined = json::array(), demands = json::array();
+  json args = json::array(), labels = json::array(), kernels = json::array();
   for (const plan::Step& s : p.steps) {
+    json of = json::array();
+    for (const plan::PlanBufferId b : s.args) of.push_back(idx(b));
+    args.push_back(std::move(of));
+    labels.push_back(s.label);
+    kernels.push_back(s.kernel == kNone<loop::KernelId> ? "" : loop::kernel_name(m.kernels[s.kernel]));
     if (!s.note.empty()) joined.push_back({{"label", s.label}, {"why", s.note}});
     demands.push_back(demand(plan::demand_of(m, plans, p, s), m.syms));
   }
@@ -199,21 +221,29 @@ json variant(const plan::PlanSet& plans, const plan::Plan& p, const loop::Module
     json row = {{"name", m.buffers[b.buffer].name},
                 {"place", plan::kPlaces.name(b.place)},
                 {"bytes", expr(b.bytes, m.syms)},
+                {"dtype", dtype_name(m.buffers[b.buffer].type.dtype)},
                 {"begin", b.live.begin},
                 {"end", b.live.end}};
     if (b.place == plan::Place::arena) row["offset"] = expr(b.offset, m.syms);
     if (b.in_place_of) row["in_place_of"] = m.buffers[p.buffers[*b.in_place_of].buffer].name;
     buffers.push_back(std::move(row));
   }
-  return {{"name", p.name},
-          {"ranges", ranges},
-          {"arena_bytes", p.arena_bytes_max},
-          {"buffers_bytes", p.sum_bytes_max},
-          {"live_bytes", p.live_bytes_max},
-          {"steps", p.steps.size()},
-          {"joined", joined},
-          {"demands", demands},
-          {"buffers", buffers}};
+  // Where several kernels are one step the module's calls are not the steps.
+  const bool as_calls = p.steps.size() == m.calls.size() &&
+                        std::equal(p.steps.begin(), p.steps.end(), m.calls.begin(),
+                                   [](const plan::Step& s, const loop::Call& c) { return s.kernel == c.kernel && s.label == c.label; });
+  json v = {{"name", p.name},
+            {"ranges", ranges},
+            {"arena_bytes", p.arena_bytes_max},
+            {"buffers_bytes", p.sum_bytes_max},
+            {"live_bytes", p.live_bytes_max},
+            {"steps", p.steps.size()},
+            {"joined", joined},
+            {"demands", demands},
+            {"args", args},
+            {"buffers", buffers}};
+  if (!as_calls) v["labels"] = labels, v["kernels"] = kernels;
+  return v;
 }
 
 std::string join(const json& list, size_t most) {
@@ -252,12 +282,18 @@ json explain(const Front& front, const plan::PlanSet& plans, const plan::Decisio
   json e;
   e["kernels"] = kernels(g, m);
   e["steps"] = json::array();
+  Lines lines;
   for (const loop::Call& c : m.calls) {
-    json ops = json::array();
-    for (NodeId n : c.nodes)
-      if (g.nodes.contains(n)) ops.push_back(op_name(g.nodes[n].op));
-    e["steps"].push_back({{"kernel", loop::kernel_name(m.kernels[c.kernel])}, {"label", c.label}, {"ops", ops}});
+    json ops = json::array(), at = json::array();
+    for (NodeId n : c.nodes) {
+      if (!g.nodes.contains(n)) continue;
+      ops.push_back(op_name(g.nodes[n].op));
+      if (g.nodes[n].source.empty()) continue;
+      if (const size_t line = lines.place(g.nodes[n].source); std::find(at.begin(), at.end(), line) == at.end()) at.push_back(line);
+    }
+    e["steps"].push_back({{"kernel", loop::kernel_name(m.kernels[c.kernel])}, {"label", c.label}, {"ops", ops}, {"lines", at}});
   }
+  e["lines"] = lines.all;
   e["not_fused"] = json::array();
   e["prologues"] = json::array();
   for (const loop::FusionNote& n : m.notes)

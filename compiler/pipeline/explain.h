@@ -9,12 +9,13 @@
 
 namespace aotc::pipeline {
 
-/// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label}], "not_fused": [{value why}], "prologues": [{value why}],
+/// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label ops lines}], "lines": [the user's], "not_fused": [{value why}],
+/// "prologues": [{value why}],
 ///  "variants": [{name ranges arena_bytes buffers_bytes live_bytes demands: [{operations read written products in}] of each step,
-///  buffers: [{name bytes begin end offset place}]}], "guards": [..],
-///  "layouts": {convolutions channels_last gained_us reordered: [{value bytes}]},
-///  "expanded": [{node operator source into}]}, the last one where operators without a rule were taken apart.
-///  "choices": [{kernel variant choice by contract candidates: [{choice predicted_us measured_us}] refused: [{choice why}]}].
+///  args: [places in buffers] of each step, labels and kernels of the steps where they are not the module's, buffers: [{name bytes dtype
+///  begin end offset place}]}], "guards": [..], "layouts": {convolutions channels_last gained_us reordered: [{value bytes}]}, "expanded":
+///  [{node operator source into}]}, the last one where operators without a rule were taken apart. "choices": [{kernel variant choice by
+///  contract candidates: [{choice predicted_us measured_us}] refused: [{choice why}]}].
 /// Bytes are at the top of the ranges (at the hint where a range has no top).
 nlohmann::json explain(const Front& front, const plan::PlanSet& plans, const plan::Decisions& decisions);
 /// The part of an explanation that is about one kernel: its operators and, per variant, the choice and what it was chosen from. Throws
