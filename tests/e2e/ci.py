@@ -3,12 +3,9 @@
     ci.py --aotc BIN --device BIN --work DIR [name ...]
 """
 import ci_bench  # noqa: F401  (they fill TESTS)
-import ci_bisect  # noqa: F401
 import ci_cache  # noqa: F401
 import ci_check  # noqa: F401
 import ci_diff  # noqa: F401
-import ci_page  # noqa: F401
-import ci_reduce  # noqa: F401
 import ci_samples  # noqa: F401
 import ci_verify  # noqa: F401
 from ci_case import main

@@ -71,6 +71,7 @@ class Case:
 
 
 def main():
+    """Runs TESTS, or those that are named on the command line."""
     p = argparse.ArgumentParser()
     for name in ("aotc", "device", "work"):
         p.add_argument("--" + name, required=True)
