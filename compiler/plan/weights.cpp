@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "aotc/detail/library_abi.h"
+#include "base/file_pages.h"
 #include "graph/constant_store.h"
 #include "graph/scalar.h"
 #include "kernels/cpu/pack.h"
@@ -288,8 +289,16 @@ void write_weights(const std::vector<Weight>& weights, const IdVec<ConstId, Cons
   std::memset(out.data() + end, 0, out.size() - end);
   const std::vector<Piece> pieces = pieces_of(weights, constants);
   const auto n = static_cast<size_t>(std::max(1, threads));
+  // An archive of the machine's size is not kept in memory beside what is written.
+  const FilePages archives = FilePages::of_process();
   auto share = [&](size_t t) {
-    for (size_t i = t; i < pieces.size(); i += n) write_piece(pieces[i], constants[pieces[i].weight->source], out.data());
+    for (size_t i = t; i < pieces.size(); i += n) {
+      const Piece& p = pieces[i];
+      const ConstData& c = constants[p.weight->source];
+      write_piece(p, c, out.data());
+      if (!p.weight->panels) archives.forget(c.data + p.begin, static_cast<size_t>(p.end - p.begin));
+      if (p.weight->panels && (i + 1 == pieces.size() || pieces[i + 1].weight != p.weight)) archives.forget(c.data, c.bytes);
+    }
   };
   std::vector<std::thread> others;
   for (size_t t = 1; t < n; ++t) others.emplace_back(share, t);
