@@ -381,7 +381,7 @@ class PlanBuilder {
       for (const Expr& e : spec.sizes) made.sizes.push_back(place_of(s.sizes, e));
       s.smem_bytes = syms_.simplify(max(s.smem_bytes, spec.smem_bytes));
       s.max_smem_bytes = std::max(s.max_smem_bytes, spec.max_smem_bytes);
-      if (group.beside) s.block = spec.block, joined.threads = spec.block[0], s.grid = spec.grid;
+      if (group.beside) s.block = spec.block, joined.threads = spec.block[0], s.grid = spec.grid, s.overlaps = spec.overlaps;
       if (joined.calls.size() <= kLabels) s.label += (s.label.empty() ? "" : "; ") + c.label;
     }
     if (joined.calls.size() > kLabels) s.label += fmt::format("; and {} more", joined.calls.size() - kLabels);

@@ -62,7 +62,7 @@ def rust(c):
     header = said([os.path.join(os.path.dirname(c.aotc), "abi_layout")], folder)
     header = {re.sub(r"^(AOTC_DTYPE_\w+ = \d+), \w+, ", r"\1, ", line) for line in header.splitlines()}
     known = {re.sub(r"[. =].*", "", line) for line in rows}
-    flags = {line for line in header if re.match(r"AOTC_(MODEL|CONTEXT)_|AOTC_MAX_THREADS|AOTC_OK", line)}
+    flags = {line for line in header if re.match(r"AOTC_(MODEL|CONTEXT|WEIGHTS)_|AOTC_MAX_THREADS|AOTC_OK", line)}
     absent = header - rows - flags
     assert not absent, f"aotc.h has, and ffi.rs has not: {sorted(absent)}"
     extra = {line for line in rows - header if not re.match(r"aotc_(library|method_info)\.|\w+\.reserved ", line)}

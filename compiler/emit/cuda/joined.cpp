@@ -36,8 +36,10 @@ std::string emit_joined(const JoinedText& text, const std::string& symbol) {
   std::string out = "#undef AOTC_KERNEL\n#define AOTC_KERNEL AOTC_PART\n";
   for (const JoinedText::Part& p : text.parts) out += p.source;
   out += "#undef AOTC_KERNEL\n#define AOTC_KERNEL AOTC_GLOBAL\n" + argument_struct(symbol, text.n_ptr, text.n_size);
+  // A part that overlaps the step before it waits for that itself. One that does not is a boundary: what follows is spread over processors
+  // that are free, where blocks that start early share the few that are.
+  if (text.beside) return out + global_function(symbol, 1, text.threads, 1, beside(text));
   std::string body = wait_first();
-  if (text.beside) return out + global_function(symbol, 1, text.threads, 1, body + beside(text));
   for (const JoinedText::Call& c : text.calls) {
     const std::string& part = text.parts.at(c.part).symbol;
     if (&c != text.calls.data()) body += "  __syncthreads();\n";

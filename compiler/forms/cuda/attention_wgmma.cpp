@@ -174,7 +174,8 @@ class Wgmma final : public FormOf<AttentionKernel> {
     } else {
       const double busy = std::max(1.0, tiles / s.machine.cores), together = std::min<double>(busy, shape.resident);
       const double alone = blocks * shape.keys * (u.wa_alone_key + u.wa_alone_channel * channels) * mask;
-      r.cost_ns = u.wa_alone + std::max(alone * std::ceil(busy / together), busy * blocks * block) + (busy - 1) * u.wa_next;
+      r.cost_ns = u.wa_alone + (k.shown ? u.wa_shown : 0) + std::max(alone * std::ceil(busy / together), busy * blocks * block) +
+                  (busy - 1) * u.wa_next;
     }
     return r;
   }

@@ -59,9 +59,15 @@ c_structs! {
         struct_size: usize, user: *mut c_void, width: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
         parallel_for: Option<unsafe extern "C" fn(*mut c_void, i32, Option<unsafe extern "C" fn(*mut c_void, i32)>, *mut c_void)>,
     }
+    aotc_weights_source {
+        struct_size: usize, path: *const c_char, data: *const c_void, bytes: u64,
+        read: Option<unsafe extern "C" fn(*mut c_void, u64, *mut c_void, u64) -> aotc_status>, user: *mut c_void,
+        release: Option<unsafe extern "C" fn(*mut c_void)>, flags: u32, fd: i32,
+    }
     aotc_model_options {
         struct_size: usize, device: i32, flags: u32, allocator: *const aotc_allocator, weights_path: *const c_char,
         log: Option<unsafe extern "C" fn(*mut c_void, i32, *const c_char)>, log_user: *mut c_void,
+        weights: *const aotc_weights_source,
     }
     aotc_context_options {
         struct_size: usize, stream: *mut c_void, threads: *const aotc_thread_pool, workspace: *mut c_void, workspace_size: usize,
@@ -72,13 +78,14 @@ c_structs! {
         struct_size: usize, name: *const c_char, dims: *const aotc_dim, rank: i32, dtype: u32, alias_input: i32, reserved: i32,
         found: *const *const c_char,
     }
-    aotc_model_info { struct_size: usize, weights_bytes: u64, target: *const c_char, device: i32, n_variants: i32, }
+    aotc_model_info { struct_size: usize, weights_bytes: u64, target: *const c_char, device: i32, n_variants: i32,
+        weights_version: u64, weights_layout: u64, }
     aotc_method_info { struct_size: usize, name: *const c_char, index: i32, n_inputs: i32, n_outputs: i32, n_variants: i32, }
     aotc_run_options { struct_size: usize, deadline_ns: u64, cancel: *const i32, }
     aotc_state_range { dim: i32, reserved: i32, offset: i64, length: i64, }
     aotc_context_info {
         struct_size: usize, workspace_bytes: u64, arena_bytes: u64, scratch_bytes: u64, state_bytes: u64, variant: *const c_char, threads: i32,
-        graphs: i32,
+        graphs: i32, weights_version: u64,
     }
     aotc_profile_step { label: *const c_char, ns: u64, threads: i32, reserved: i32, }
     aotc_api {
@@ -121,6 +128,7 @@ c_structs! {
         states_fork: unsafe extern "C" fn(Context, Context, Ranges, i32) -> Status,
         states_copy: unsafe extern "C" fn(Context, Ranges, Context, Ranges, i32) -> Status,
         states_truncate: unsafe extern "C" fn(Context, *const c_char, i32, i64) -> Status,
+        model_swap_weights: unsafe extern "C" fn(*mut aotc_model, *const aotc_weights_source, *mut u64) -> Status,
     }
     aotc_library { handle: *mut c_void, api: *const aotc_api, error: [c_char; 512], }
 }

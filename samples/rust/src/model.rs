@@ -177,6 +177,8 @@ impl Model {
             target: ptr::null(),
             device: 0,
             n_variants: 0,
+            weights_version: 0,
+            weights_layout: 0,
         };
         // SAFETY: a struct with its size.
         self.handle.check(unsafe { call!(self.handle, model_get_info)(self.handle.model, &mut info) })?;
