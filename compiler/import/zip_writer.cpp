@@ -39,6 +39,11 @@ constexpr uint64_t kVersion = 45, kDate = 0x21;  // zip64; the first of January 
 
 uint64_t limited(uint64_t v) { return std::min(v, kMost32); }
 
+/// What a local header and the directory's have of an entry in common: the lengths of its name and of its zip64 field come last.
+std::string of_entry(uint32_t crc, uint64_t bytes, size_t name, size_t large) {
+  return Fields().u16(kVersion).u16(0).u16(0).u16(0).u16(kDate).u32(crc).u32(limited(bytes)).u32(limited(bytes)).u16(name).u16(large).bytes;
+}
+
 /// The zip64 field of what does not fit into 32 bits.
 std::string extra(std::initializer_list<uint64_t> values) {
   Fields large;
@@ -79,21 +84,7 @@ void ZipWriter::add(const std::string& name, Bytes content) {
   const Entry e{name, content.size(), at_, crc32(content)};
   // Of a local header both sizes stand in the zip64 field, or none.
   const std::string large = e.bytes >= kMost32 ? extra({e.bytes, e.bytes}) : "";
-  const std::string head = Fields()
-                               .u32(0x04034b50)
-                               .u16(kVersion)
-                               .u16(0)
-                               .u16(0)
-                               .u16(0)
-                               .u16(kDate)
-                               .u32(e.crc)
-                               .u32(limited(e.bytes))
-                               .u32(limited(e.bytes))
-                               .u16(name.size())
-                               .u16(large.size())
-                               .text(name)
-                               .text(large)
-                               .bytes;
+  const std::string head = Fields().u32(0x04034b50).text(of_entry(e.crc, e.bytes, name.size(), large.size())).text(name).text(large).bytes;
   put(head.data(), head.size());
   put(content.data(), content.size());
   entries_.push_back(e);
@@ -103,28 +94,10 @@ void ZipWriter::finish() {
   const uint64_t directory = at_;
   for (const Entry& e : entries_) {
     const std::string large = extra({e.bytes, e.bytes, e.offset});
-    const std::string head = Fields()
-                                 .u32(0x02014b50)
-                                 .u16(kVersion)
-                                 .u16(kVersion)
-                                 .u16(0)
-                                 .u16(0)
-                                 .u16(0)
-                                 .u16(kDate)
-                                 .u32(e.crc)
-                                 .u32(limited(e.bytes))
-                                 .u32(limited(e.bytes))
-                                 .u16(e.name.size())
-                                 .u16(large.size())
-                                 .u16(0)
-                                 .u16(0)
-                                 .u16(0)
-                                 .u32(0)
-                                 .u32(limited(e.offset))
-                                 .text(e.name)
-                                 .text(large)
-                                 .bytes;
-    put(head.data(), head.size());
+    const std::string common = of_entry(e.crc, e.bytes, e.name.size(), large.size());
+    Fields head;  // who made it; the entry; no comment, disk or attributes
+    head.u32(0x02014b50).u16(kVersion).text(common).u16(0).u16(0).u16(0).u32(0).u32(limited(e.offset)).text(e.name).text(large);
+    put(head.bytes.data(), head.bytes.size());
   }
   const uint64_t bytes = at_ - directory, n = entries_.size(), end = at_;
   Fields tail;
