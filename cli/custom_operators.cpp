@@ -17,7 +17,7 @@ void add_custom_operators(CLI::App& app, CustomOperators& operators) {
   app.add_option(
          "--torch-module", operators.modules,
          "a Python module or .py file that defines custom operators of the archive (torch.library.custom_op): their reference, in a "
-         "Python of its own, that of VIRTUAL_ENV, CONDA_PREFIX or PATH (repeatable)")
+         "Python of its own: that of VIRTUAL_ENV, of CONDA_PREFIX, of PATH where it has torch, or of LibTorch's environment (repeatable)")
       ->allow_extra_args(false);
 }
 
@@ -33,7 +33,9 @@ void define(const CustomOperators& operators) {
   for (const std::string& module : operators.modules) {
     const auto process = std::make_shared<import::CustomProcess>(module);
     const Result<std::vector<std::string>> schemas = process->schemas();
-    if (!schemas) throw Diagnostic(ExitCode::toolchain, Loc{module, "", "", ""}, "cannot be imported: " + schemas.why());
+    if (!schemas)
+      throw Diagnostic(ExitCode::toolchain, Loc{module, "", "", ""}, "cannot be imported: " + schemas.why())
+          .note("VIRTUAL_ENV names the environment whose Python is asked");
     for (const std::string& schema : *schemas)
       if (const Fit defined = torch.call_operator(schema, process); !defined)
         throw Diagnostic(ExitCode::toolchain, Loc{module, "", "", ""}, fmt::format("{}: {}", schema, defined.why));

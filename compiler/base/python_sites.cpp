@@ -36,19 +36,6 @@ std::optional<std::string> find_python(const Variables& v) {
   return std::nullopt;
 }
 
-/// The installation that the python3 of PATH belongs to: a virtual environment says so beside its bin, others are where the links lead.
-PythonSites sites_of_path(const Variables& v) {
-  const auto python = find_python(v);
-  if (!python) return {"python3 of PATH", "there is none", {}};
-  std::error_code ec;
-  const fs::path prefix = fs::path(*python).parent_path().parent_path();
-  PythonSites out{"python3 of PATH (" + *python + ")", "", sites_of_prefix(prefix.string())};
-  const fs::path real = fs::canonical(*python, ec).parent_path().parent_path();
-  if (!ec && real != prefix && !fs::exists(prefix / "pyvenv.cfg", ec))
-    for (std::string& site : sites_of_prefix(real.string())) out.folders.push_back(std::move(site));
-  return out;
-}
-
 }  // namespace
 
 Variables process_variables() {
@@ -63,6 +50,19 @@ Variables process_variables() {
 std::string variable(const Variables& v, const std::string& name) {
   const auto it = v.find(name);
   return it == v.end() ? std::string() : it->second;
+}
+
+/// The installation that the python3 of PATH belongs to: a virtual environment says so beside its bin, others are where the links lead.
+PythonSites sites_of_path(const Variables& v) {
+  const auto python = find_python(v);
+  if (!python) return {"python3 of PATH", "there is none", {}};
+  std::error_code ec;
+  const fs::path prefix = fs::path(*python).parent_path().parent_path();
+  PythonSites out{"python3 of PATH (" + *python + ")", "", sites_of_prefix(prefix.string())};
+  const fs::path real = fs::canonical(*python, ec).parent_path().parent_path();
+  if (!ec && real != prefix && !fs::exists(prefix / "pyvenv.cfg", ec))
+    for (std::string& site : sites_of_prefix(real.string())) out.folders.push_back(std::move(site));
+  return out;
 }
 
 std::vector<std::string> glob_matches(const std::string& pattern) {

@@ -26,6 +26,8 @@ struct PythonSites {
 std::vector<std::string> sites_of_prefix(const std::string& prefix);
 /// In order: VIRTUAL_ENV, CONDA_PREFIX, PYTHONPATH (when it is set), the python3 of PATH, the user's folder. Starts no program.
 std::vector<PythonSites> python_sites(const Variables& variables);
+/// Those of the python3 of PATH alone.
+PythonSites sites_of_path(const Variables& variables);
 /// The last resort, where Python itself is asked for its sys.path (it may be a launcher script such as pyenv's).
 PythonSites sites_of_python(const Variables& variables);
 

@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/python_sites.h"
+#include "import/torch_library.h"
 
 namespace aotc::import {
 namespace {
@@ -105,7 +106,11 @@ std::string python() {
     const std::string prefix = variable(variables, name);
     if (const std::string file = prefix + "/bin/python"; !prefix.empty() && access(file.c_str(), X_OK) == 0) return file;
   }
-  return "python3";
+  std::error_code ec;
+  for (const std::string& site : sites_of_path(variables).folders)
+    if (fs::is_directory(fs::path(site) / "torch", ec)) return "python3";
+  const std::string beside = python_of_torch();
+  return beside.empty() ? "python3" : beside;
 }
 
 std::string temporary_file() {

@@ -12,7 +12,8 @@ namespace aotc::import {
 
 class CustomProcess {
  public:
-  /// module: as `import` takes it, or the path of a .py file. The Python is that of VIRTUAL_ENV, of CONDA_PREFIX or of PATH.
+  /// module: as `import` takes it, or the path of a .py file. The Python is that of VIRTUAL_ENV, of
+  /// CONDA_PREFIX, of PATH where it has torch, or of the environment that LibTorch is loaded from.
   explicit CustomProcess(const std::string& module);
   ~CustomProcess();
   CustomProcess(const CustomProcess&) = delete;

@@ -216,6 +216,16 @@ const TorchFunctions& torch_functions() {
   return *loaded()->functions;
 }
 
+std::string python_of_torch() {
+  if (!loaded()) return {};
+  // PREFIX/lib/python3.12/site-packages/torch/lib
+  fs::path prefix = loaded()->pair.torch.libraries;
+  for (int up = 0; up < 5; ++up) prefix = prefix.parent_path();
+  for (const char* name : {"bin/python", "bin/python3"})
+    if (const fs::path python = prefix / name; access(python.c_str(), X_OK) == 0) return python.string();
+  return {};
+}
+
 std::string untried_libtorch() {
   if (!loaded() || loaded()->pair.alike) return {};
   return fmt::format("LibTorch {} ({}) is used by what is built against {}, the nearest that is here: build aotc against it to be sure",

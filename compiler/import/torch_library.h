@@ -49,6 +49,9 @@ std::vector<TorchPlace> torch_places(const Variables& variables, const std::stri
 /// The last resort: the torch package of sites_of_python.
 TorchPlace torch_place_of_python(const Variables& variables);
 
+/// The Python of the environment whose package the LibTorch that is loaded is; empty where it is of none, or where none is loaded.
+std::string python_of_torch();
+
 /// For a person: that the LibTorch which is loaded is of another version than the side that drives it. Empty where it is not, or where none
 /// is loaded.
 std::string untried_libtorch();
