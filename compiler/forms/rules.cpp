@@ -18,6 +18,7 @@ loop::FusionRules rules_of(const Machine& machine) {
   if (machine.is_gpu()) {
     constexpr int64_t kPointBytes = 4;  // read and written, of 16 bits each
     r.row_bytes = machine.shared_bytes;
+    r.matrix_lookup = 4;   // loads that jump take the place of copies that need no registers
     r.reread = 0;          // threads of a warp read what lies apart out of the cache
     r.columns = false;     // warps of another order read a cache's lines together, and a step costs more
     r.lane_steps = false;  // threads count through all points of the outer loops

@@ -85,7 +85,7 @@ class Finder {
         return {};
       case OpClass::index:
         if (!ours || repeated) return {};
-        join(u, kIndexCost);
+        join(u, first && picks_matrices(n) ? p_.rules.matrix_lookup : kIndexCost);
         works_ = true;
         for (size_t i = 1; i < n.inputs.size(); ++i) push(n.inputs[i], true);
         return {};
@@ -93,6 +93,14 @@ class Finder {
       case OpClass::scan: return std::string(kRows);
       default: return {};
     }
+  }
+
+  /// One lookup serves a matrix of the operand: what it picks is copied as the operand itself would be.
+  bool picks_matrices(const Node& n) const {
+    const Ints& dims = n.get<Ints>(Attr::dims);
+    const int found = g_.type(n.inputs[1]).rank(), rank = g_.type(n.outputs[0]).rank();
+    return n.get<int64_t>(Attr::out_pos) + found <= rank - 2 &&
+           std::all_of(dims.begin(), dims.end(), [&](int64_t d) { return d < g_.type(n.inputs[0]).rank() - 2; });
   }
 
   void join(ValueId v, int cost) {

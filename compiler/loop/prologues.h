@@ -13,7 +13,8 @@ struct PrologueRule {
 /// A prologue is worth it when the operand `v` is made by pointwise ops, views, cats and indexing that nobody else uses, of values that are
 /// stored anyway; when it can be no epilogue of the contraction that it comes from (that computes each element once, here it may be
 /// several times); when no reduction is part of it (its kernel goes over the rows anyway); and when it costs little beside the product:
-/// one simple operation for every 16 of the `macs` multiply-adds that an element serves each time it is computed. What is made of constants
+/// one simple operation for every 16 of the `macs` multiply-adds that an element serves each time it is computed. Indexing that picks whole
+/// matrices (of experts, of adapters) costs FusionRules::matrix_lookup. What is made of constants
 /// alone (they were not folded because they are smaller than it) may cost anything: stored, it would be made in every run, too. A refusal
 /// without a reason means that there is nothing to compute.
 /// users: Graph::users(); row_dims: by ValueId, the dims along which reductions that the value uses ran.

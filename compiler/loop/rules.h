@@ -15,6 +15,7 @@ struct FusionRules {
   std::function<Fit(DType dtype, uint32_t operand)> prologue;
   bool ordered_sums = false;   ///< of products (MatmulKernel::ordered)
   int64_t column_block = 128;  ///< columns of a product that one computed element of b serves at least
+  int matrix_lookup = 0;       ///< simple operations for an element of a matrix that an index picks whole, in a product's prologue
   int64_t kept_columns = 256;  ///< columns for which a computed row of a is kept
   /// Rows of more points do not stay where they are fast: their values are computed again rather than kept. By the sizes worth tuning for.
   int64_t row_points = int64_t{1} << 18;

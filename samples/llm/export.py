@@ -1,5 +1,6 @@
 """A language model for the server (../llm_server): export.py OUT [--model NAME_OR_FOLDER [--gguf FILE]] [--config FILE [--seed N]]
     [--slots 8] [--cache 2048] [--chunk 128] [--hidden] [--dtype float32] [--tokenizer NAME_OR_FOLDER] [--name NAME]
+    [--adapters 8 [--rank 16] [--targets q_proj,v_proj]]
 
 OUT/model.pt2, OUT/model.shapes.json   the program of slots.py, which says its inputs and outputs
 OUT/server.json                        what the server must know: slots, cache, tokens that end an answer, the pieces of the chat template
@@ -16,6 +17,7 @@ import sys
 import torch
 import transformers
 
+import adapters
 import chat_template
 import slots
 
@@ -52,6 +54,9 @@ def main():
     p.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], default="float32")
     p.add_argument("--tokenizer", help="where the tokenizer lies, if not with the model")
     p.add_argument("--name", help="the model's name in the API")
+    p.add_argument("--adapters", type=int, default=0, help="how many LoRA adapters can be loaded at once; build with --states '*.lora_a,*.lora_b'")
+    p.add_argument("--rank", type=int, default=16, help="the largest rank of an adapter")
+    p.add_argument("--targets", help="names of the linear layers that adapters are for, with commas between them; default: all")
     o = p.parse_args()
     source = {"gguf_file": o.gguf} if o.gguf else {}
     dtype = getattr(torch, o.dtype)
@@ -74,6 +79,8 @@ def main():
         tokenizer = None
     os.makedirs(o.out, exist_ok=True)
     try:
+        if o.adapters:
+            adapters.adapt(model, o.adapters, o.rank, o.targets.split(",") if o.targets else None)
         program = slots.SlotDecoder(model, o.slots, o.cache, o.hidden)
         exported = slots.export(program, o.chunk)
     except ValueError as e:
@@ -87,7 +94,7 @@ def main():
     if template is None:
         print(f"export: no chat template: {why}. The server will complete texts, and refuse chats", file=sys.stderr)
     described = {"name": o.name or os.path.basename(os.path.normpath(o.model or o.config)), "vocabulary": program.vocabulary, "slots": o.slots, "cache": o.cache,
-                 "chunk": o.chunk, "hidden": model.config.get_text_config().hidden_size if o.hidden else 0, "ends": ends_of(model, tokenizer),
+                 "chunk": o.chunk, "adapters": o.adapters, "rank": o.rank, "hidden": model.config.get_text_config().hidden_size if o.hidden else 0, "ends": ends_of(model, tokenizer),
                  "prefix": prefix_of(tokenizer) if tokenizer is not None else [], "chat": template, "chat_missing": why}
     with open(os.path.join(o.out, "server.json"), "w") as f:
         json.dump(described, f, indent=1)

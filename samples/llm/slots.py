@@ -13,6 +13,8 @@
     wanted    [answers]       of which tokens logits are given, each as r * tokens + t with t < lengths[r]
     logits    [answers, vocabulary] in float32; with hidden=True also what the last layer gave, [answers, width] in float32
 
+A model with adapters (adapters.py) has one input more, behind these: adapter [rows].
+
 All integers are int64. Keys and values are buffers [slots, heads, cache, dim] of each layer (states of the artifact: `cache.3.keys`), written by index.
 """
 import inspect
@@ -28,6 +30,7 @@ class Positions:
     """Where the tokens and the keys of the run that is traced stand: attention masks are functions of both."""
     tokens = None  # [rows, tokens]
     span = None    # [context]
+    adapter = None  # [rows], or None: no layer asks for its adapter
 
 
 def slot_mask(batch_size, q_length, kv_length, mask_function, **kwargs):
@@ -152,6 +155,7 @@ class SlotDecoder(torch.nn.Module):
         made = lambda s, dtype: torch.zeros(slots, s[1], cache, s[3], dtype=dtype)
         self.cache = torch.nn.ModuleDict({str(i): Layer(made(k, dtype), made(v, dtype)) for i, (k, v, dtype) in sorted(probe.shapes.items())})
         self.slots, self.positions, self.vocabulary = slots, cache, self.head.weight.shape[0]
+        self.adapters = next((buffer.shape[0] - 1 for name, buffer in model.named_buffers() if name.endswith(".lora_a")), 0)
         self.compare(ids, wanted)
 
     @property
@@ -183,10 +187,14 @@ class SlotDecoder(torch.nn.Module):
         finally:
             Positions.tokens = Positions.span = None
 
-    def forward(self, input_ids, slots, positions, lengths, span, wanted):
+    def forward(self, input_ids, slots, positions, lengths, span, wanted, adapter=None):
         last = torch.minimum(torch.arange(input_ids.shape[1], device=input_ids.device)[None], lengths[:, None] - 1)
         ids, positions = input_ids.gather(1, last), positions[:, None] + last
-        hidden = self.run(ids, positions, SlotCache(self.cache, slots, positions, span))
+        Positions.adapter = adapter
+        try:
+            hidden = self.run(ids, positions, SlotCache(self.cache, slots, positions, span))
+        finally:
+            Positions.adapter = None
         hidden = hidden.reshape(-1, hidden.shape[-1])[wanted]
         logits = self.finish(self.head(hidden)).float()
         return (logits, hidden.float()) if self.hidden else logits
@@ -202,13 +210,13 @@ class SlotDecoder(torch.nn.Module):
         return cap * torch.tanh(logits / cap) if cap else logits
 
 
-def arguments(rows):
-    """Inputs of a run. rows: (slot, position, token ids) each; logits of each row's last token."""
+def arguments(rows, adapters=None):
+    """Inputs of a run. rows: (slot, position, token ids) each; logits of each row's last token. adapters: of each row, where the program has some."""
     tokens = max(len(ids) for _, _, ids in rows)
     fed = torch.tensor([list(ids) + [0] * (tokens - len(ids)) for _, _, ids in rows])
     positions, lengths = torch.tensor([p for _, p, _ in rows]), torch.tensor([len(ids) for _, _, ids in rows])
     return (fed, torch.tensor([s for s, _, _ in rows]), positions, lengths, torch.arange(int((positions + lengths).max())),
-            torch.arange(len(rows)) * tokens + lengths - 1)
+            torch.arange(len(rows)) * tokens + lengths - 1) + (() if adapters is None else (torch.tensor(adapters),))
 
 
 def answers_limit(program, chunk):
@@ -225,9 +233,11 @@ def export(program, chunk):
     rows, tokens, context = dim("rows", min=1, max=slots), dim("tokens", min=1, max=chunk), dim("context", min=1, max=cache - 1)
     answers = dim("answers", min=1, max=answers_limit(program, chunk))
     example = (torch.zeros(2, 2, dtype=torch.long), torch.arange(2), torch.tensor([1, 0]), torch.tensor([2, 1]), torch.arange(3), torch.tensor([1, 2]))
+    dims = {"input_ids": {0: rows, 1: tokens}, "slots": {0: rows}, "positions": {0: rows}, "lengths": {0: rows}, "span": {0: context}, "wanted": {0: answers}}
+    if program.adapters:
+        dims["adapter"] = {0: rows}
     with torch.no_grad():
-        return torch.export.export(program, example, strict=False, dynamic_shapes={
-            "input_ids": {0: rows, 1: tokens}, "slots": {0: rows}, "positions": {0: rows}, "lengths": {0: rows}, "span": {0: context}, "wanted": {0: answers}})
+        return torch.export.export(program, example + ((torch.tensor([1, 0]),) if program.adapters else ()), strict=False, dynamic_shapes=dims)
 
 
 def shapes(program, chunk):
@@ -239,5 +249,5 @@ def shapes(program, chunk):
                      "context": {"min": 1, "max": cache - 1, "tune": tuned([128, cache // 2], cache - 1)},
                      "answers": {"min": 1, "max": answers_limit(program, chunk), "tune": tuned([1, slots], slots)}},
             "inputs": {"input_ids": {"shape": ["rows", "tokens"]}, "slots": {"shape": ["rows"]}, "positions": {"shape": ["rows"]}, "lengths": {"shape": ["rows"]},
-                       "span": {"shape": ["context"]}, "wanted": {"shape": ["answers"]}},
+                       "span": {"shape": ["context"]}, "wanted": {"shape": ["answers"]}, **({"adapter": {"shape": ["rows"]}} if program.adapters else {})},
             "variants": [{"rows": 1, "tokens": 1}, {"tokens": 1}, {"rows": 1, "tokens": {"min": 2, "max": chunk}}, {}]}

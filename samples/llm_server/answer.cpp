@@ -35,7 +35,7 @@ Answer::Answer(const Request& request, const Description& d, const chat::Tokeniz
 
 Json Answer::head(bool chunk) const {
   const char* object = r_.api == Api::chat ? (chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
-  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", d_.name}};
+  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", r_.model}};
 }
 
 Json Answer::usage() const {
@@ -144,7 +144,7 @@ std::string Answer::finish() const {
       const std::vector<float> v = of_length_one(parts_[i].embedding);
       data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", r_.base64 ? Json(base64(v)) : Json(v)}});
     }
-    return dumped({{"object", "list"}, {"data", data}, {"model", d_.name}, {"usage", usage()}});
+    return dumped({{"object", "list"}, {"data", data}, {"model", r_.model}, {"usage", usage()}});
   }
   Json j = head(false);
   Json choices = Json::array();

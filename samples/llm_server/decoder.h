@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters.h"
 #include "aotc/aotc.hpp"
 #include "description.h"
 
@@ -12,7 +13,8 @@ struct Row {
   int64_t slot;
   int64_t position;  ///< of its first token
   const int64_t* tokens;
-  int64_t count;  ///< 1 to chunk
+  int64_t count;        ///< 1 to chunk
+  int64_t adapter = 0;  ///< row of the adapters' states; 0: none
 };
 
 /// Use it from one thread at a time.
@@ -27,8 +29,11 @@ class Decoder {
   /// Positions [begin, end) of one slot hold what they do in another. False: they could not be copied, and the slot is as it was.
   bool can_copy() const { return can_copy_; }
   bool copy(int64_t to_slot, int64_t from_slot, int64_t begin, int64_t end);
-  /// Forgets what all slots hold: after a run that failed.
-  aotc::host::Status reset() { return context_.reset_states(); }
+  /// Forgets what all slots hold: after a run that failed. Adapters stay.
+  aotc::host::Status reset();
+  const std::vector<AdaptedLayer>& adapted() const { return adapted_; }
+  /// The rows of one adapter. Throws std::runtime_error.
+  void write_adapter(int64_t row, const std::vector<AdapterRow>& rows);
   float* logits(size_t i) { return logits_.data() + i * static_cast<size_t>(d_.vocabulary); }
   const float* hidden(size_t i) const { return hidden_.data() + i * static_cast<size_t>(d_.hidden); }
   /// How many outputs one run can be asked for.
@@ -39,8 +44,11 @@ class Decoder {
   aotc::host::Model model_;
   aotc::host::Context context_;
   int64_t most_wanted_ = 0;
+  std::vector<std::string> caches_;  ///< states that slots have parts of
+  std::vector<AdaptedLayer> adapted_;
+  uint32_t adapter_type_ = AOTC_DTYPE_F32;
   bool can_copy_ = false;  ///< its states are keys and values as ../llm/slots.py lays them out
-  std::vector<int64_t> ids_, slots_, positions_, lengths_, span_, wanted_;
+  std::vector<int64_t> ids_, slots_, positions_, lengths_, span_, wanted_, adapters_;
   std::vector<float> logits_, hidden_;
 };
 

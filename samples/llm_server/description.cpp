@@ -18,6 +18,9 @@ Description read_description(const std::string& path) {
     j.at("cache").get_to(d.cache);
     j.at("chunk").get_to(d.chunk);
     j.at("hidden").get_to(d.hidden);
+    d.adapters = j.value("adapters", int64_t{0});
+    d.rank = j.value("rank", int64_t{0});
+    if (d.adapters < 0 || (d.adapters && d.rank < 1)) throw std::runtime_error(path + ": adapters of rank " + std::to_string(d.rank));
     j.at("ends").get_to(d.ends);
     j.at("prefix").get_to(d.prefix);
     const nlohmann::json& chat = j.at("chat");

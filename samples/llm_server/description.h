@@ -17,7 +17,8 @@ struct ChatTemplate {
 struct Description {
   std::string name;
   int64_t vocabulary = 0, slots = 0, cache = 0, chunk = 0;
-  int64_t hidden = 0;  ///< width of the second output; 0: the artifact has none
+  int64_t hidden = 0;              ///< width of the second output; 0: the artifact has none
+  int64_t adapters = 0, rank = 0;  ///< LoRA adapters that can be loaded at once, and their largest rank; 0: none
   std::vector<int64_t> ends, prefix;
   ChatTemplate chat;
 };

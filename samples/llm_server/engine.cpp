@@ -75,13 +75,28 @@ void Engine::drain(std::chrono::milliseconds most) {
   idle_.wait(lock, [this] { return active_ == 0; });
 }
 
+void Engine::between_runs(const std::function<void()>& f) {
+  std::packaged_task<void()> call(f);
+  std::future<void> done = call.get_future();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stop_) throw std::runtime_error("the server is shutting down");
+    calls_.push_back(std::move(call));
+  }
+  work_.notify_all();
+  done.get();
+}
+
 void Engine::loop() {
   for (;;) {
+    std::deque<std::packaged_task<void()>> calls;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      work_.wait(lock, [this] { return stop_ || !waiting_.empty() || !running_.empty(); });
-      if (stop_ && waiting_.empty() && running_.empty()) return;
+      work_.wait(lock, [this] { return stop_ || !waiting_.empty() || !running_.empty() || !calls_.empty(); });
+      calls.swap(calls_);
+      if (stop_ && waiting_.empty() && running_.empty() && calls.empty()) return;
     }
+    for (std::packaged_task<void()>& call : calls) call();
     drop_closed();
     admit();
     if (const std::vector<Sequence*> batch = choose(); !batch.empty()) run(batch);
@@ -128,7 +143,7 @@ void Engine::admit() {
     size_t best_alike = 0;
     for (Slot& slot : slots_) {
       if (slot.sequence) continue;
-      const size_t n = std::min(most, alike(slot.tokens, next->tokens));
+      const size_t n = slot.serial == next->serial() ? std::min(most, alike(slot.tokens, next->tokens)) : 0;
       if (!best || n > best_alike || (n == best_alike && slot.used < best->used)) best = &slot, best_alike = n;
     }
     Sequence& s = *next;
@@ -136,6 +151,7 @@ void Engine::admit() {
     s.fed = best_alike;
     s.cached = static_cast<int64_t>(best_alike);
     best->tokens.resize(best_alike);
+    best->serial = s.serial();
     best->sequence = &s;
     best->used = ++clock_;
     metrics_.queued.add(seconds(Clock::now() - s.arrived));
@@ -150,8 +166,10 @@ void Engine::catch_up(Sequence& s) {
   if (s.left() <= kWorthCopy || s.task.embed) return;
   const Slot* best = nullptr;
   size_t most = s.fed + kWorthCopy - 1;
-  for (const Slot& slot : slots_)
+  for (const Slot& slot : slots_) {
+    if (slot.serial != s.serial()) continue;
     if (const size_t n = std::min(alike(slot.tokens, s.tokens), s.tokens.size() - 1); n > most) best = &slot, most = n;
+  }
   if (!best || !decoder_.copy(s.slot, best - slots_.data(), static_cast<int64_t>(s.fed), static_cast<int64_t>(most))) return;
   const size_t copied = most - s.fed;
   slots_[static_cast<size_t>(s.slot)].tokens.assign(s.tokens.begin(), s.tokens.begin() + static_cast<std::ptrdiff_t>(most));
@@ -164,6 +182,7 @@ bool Engine::follows(const Sequence& s) const {
   if (s.left() <= kWorthCopy || s.task.embed || !decoder_.can_copy()) return false;
   for (const SequencePtr& other : running_) {
     if (other.get() == &s) return false;
+    if (other->serial() != s.serial()) continue;
     const size_t n = std::min(alike(other->tokens, s.tokens), s.tokens.size() - 1);
     if (other->left() > 1 && !other->task.embed && n >= s.fed + kWorthCopy && n > other->fed) return true;
   }
@@ -202,7 +221,7 @@ void Engine::run(const std::vector<Sequence*>& batch) {
     int64_t n = std::min(static_cast<int64_t>(s->left()), d_.chunk);
     if (s->task.embed) n = std::min(n, decoder_.most_wanted() / static_cast<int64_t>(batch.size()));
     const auto row = static_cast<int64_t>(rows.size());
-    rows.push_back({s->slot, static_cast<int64_t>(s->fed), s->tokens.data() + s->fed, n});
+    rows.push_back({s->slot, static_cast<int64_t>(s->fed), s->tokens.data() + s->fed, n, s->task.adapter ? s->task.adapter->row : 0});
     if (s->task.embed)
       for (int64_t i = 0; i < n; ++i) wanted.emplace_back(row, i);
     else if (n == static_cast<int64_t>(s->left()))

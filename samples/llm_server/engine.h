@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -58,6 +59,7 @@ struct Task {
   std::vector<std::string> stops;
   bool ignore_ends = false;
   bool embed = false;
+  AdapterPtr adapter;                ///< or null: the model by itself
   std::shared_ptr<Constraint> form;  ///< of the answer, or null. The engine's thread alone uses it
 };
 
@@ -71,6 +73,8 @@ class Engine {
   bool submit(std::vector<Task> tasks, const std::shared_ptr<Channel>& channel);
   /// Waits until no sequence is left; what is left after this time is cancelled.
   void drain(std::chrono::milliseconds most);
+  /// Calls f between two runs, on the thread that runs the artifact, and waits for it. What f throws is thrown here.
+  void between_runs(const std::function<void()>& f);
 
  private:
   struct Sequence {
@@ -94,11 +98,13 @@ class Engine {
     Constraint::Place place;  ///< in the text of task.form
     Clock::time_point arrived = Clock::now(), latest = arrived;
 
+    uint64_t serial() const { return task.adapter ? task.adapter->serial : 0; }
     size_t left() const { return tokens.size() - fed; }
   };
   using SequencePtr = std::unique_ptr<Sequence>;
   struct Slot {
     std::vector<int64_t> tokens;  ///< what its cache holds
+    uint64_t serial = 0;          ///< of the adapter that it was computed with
     Sequence* sequence = nullptr;
     uint64_t used = 0;
   };
@@ -131,7 +137,8 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable work_, idle_;
   std::deque<SequencePtr> waiting_;  ///< under mutex_, as all below
-  size_t active_ = 0;                ///< sequences that are not ended
+  std::deque<std::packaged_task<void()>> calls_;
+  size_t active_ = 0;  ///< sequences that are not ended
   bool stop_ = false, cancel_ = false;
   std::thread thread_;
 };

@@ -16,7 +16,8 @@
 namespace {
 
 struct Options {
-  std::string model, folder, host = "127.0.0.1", api_key;
+  std::string model, folder, host = "127.0.0.1", api_key, adapter_folder;
+  std::vector<std::pair<std::string, std::string>> adapters;  ///< names and folders
   int64_t port = 8080, threads = -1, queue = 64, max_body = 1 << 20, max_tokens = 0, max_sequences = 16, connections = 256, drain = 30;
 };
 
@@ -45,6 +46,7 @@ constexpr Text kTexts[] = {
     {"--folder", &Options::folder, "where server.json and tokenizer.json lie, if not beside the artifact"},
     {"--host", &Options::host, "the address to listen at"},
     {"--api-key", &Options::api_key, "what clients must send"},
+    {"--adapter-folder", &Options::adapter_folder, "whose folders /v1/load_lora_adapter may load"},
 };
 
 [[noreturn]] void usage(const std::string& wrong) {
@@ -53,6 +55,7 @@ constexpr Text kTexts[] = {
   const Options defaults;
   for (const Number& n : kNumbers) std::fprintf(stderr, "  %-16s %s (%lld)\n", n.name, n.help, static_cast<long long>(defaults.*n.member));
   for (const Text& t : kTexts) std::fprintf(stderr, "  %-16s %s\n", t.name, t.help);
+  std::fprintf(stderr, "  %-16s %s\n", "--adapter", "NAME=FOLDER: a LoRA adapter as PEFT saves it, a model of this name (repeatable)");
   std::exit(wrong.empty() ? 0 : 2);
 }
 
@@ -83,6 +86,12 @@ Options parse_options(int argc, char** argv) {
       }
     for (const Text& t : kTexts)
       if (!known && a == t.name) o.*t.member = value();
+    if (!known && a == "--adapter") {
+      const std::string text = value();
+      const size_t equals = text.find('=');
+      if (equals == std::string::npos || equals == 0) usage(a + " is " + text + ", expected NAME=FOLDER");
+      o.adapters.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    }
     if (!known) usage("unknown option " + a);
   }
   if (o.model.empty()) usage("no model is named");
@@ -112,10 +121,17 @@ int run(const Options& o) {
   Metrics metrics;
   Engine engine(
       decoder, d, metrics, [&](int64_t id) { return tokenizer.bytes(id); }, static_cast<size_t>(o.queue));
+  Adapters adapters(d.adapters, decoder.adapted(), [&](int64_t row, const std::vector<AdapterRow>& rows) {
+    engine.between_runs([&] { decoder.write_adapter(row, rows); });
+  });
+  for (const auto& [name, folder] : o.adapters) {
+    if (name == d.name) throw std::runtime_error("--adapter " + name + ": it is the model's own name");
+    adapters.load(name, folder);
+  }
   std::vector<std::string> texts(static_cast<size_t>(d.vocabulary));
   for (size_t id = 0; id < texts.size(); ++id) texts[id] = tokenizer.bytes(static_cast<int64_t>(id));
   Forms forms(std::move(texts));
-  Service service(engine, d, tokenizer, forms, metrics, {{o.max_tokens, o.max_sequences}, o.api_key});
+  Service service(engine, d, tokenizer, forms, adapters, metrics, {{o.max_tokens, o.max_sequences}, o.api_key, o.adapter_folder});
   httplib::Server server;
   service.add_routes(server);
   server.set_payload_max_length(static_cast<size_t>(o.max_body));

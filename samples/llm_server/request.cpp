@@ -217,8 +217,14 @@ Json error_body(int status, const std::string& message, const std::string& param
             {"code", code.empty() ? Json() : Json(code)}}}};
 }
 
-Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits,
-              Forms& forms) {
+static std::string served(const Description& d, const Adapters& adapters) {
+  std::string out = Json(d.name).dump();
+  for (const std::string& name : adapters.names()) out += ", " + Json(name).dump();
+  return out;
+}
+
+Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits, Forms& forms,
+              const Adapters& adapters) {
   bool deep = false;  // what is deeply nested would take as deep a stack to print
   const auto shallow = [&](int depth, Json::parse_event_t, Json&) { return depth <= 64 || !(deep = true); };
   const Json j = Json::parse(body, shallow, false);
@@ -228,10 +234,15 @@ Request parse(Api api, const std::string& body, const Description& d, const chat
   const Reader r(j);
   Request out;
   out.api = api;
-  if (const Json& model = r.get("model"); !model.is_null() && model != d.name)
-    throw ApiError(404, "model " + model.dump() + " is not here: this server has \"" + d.name + "\"", "model", "model_not_found");
   std::vector<std::vector<int64_t>> texts;
   Task task;
+  out.model = d.name;
+  if (const Json& model = r.get("model"); !model.is_null() && model != d.name) {
+    if (model.is_string()) task.adapter = adapters.find(model.get<std::string>());
+    if (!task.adapter)
+      throw ApiError(404, "model " + model.dump() + " is not here: this server has " + served(d, adapters), "model", "model_not_found");
+    out.model = task.adapter->name;
+  }
   int64_t n = 1, wanted = 0;
   bool logprobs = false, seeded = false;
   if (api == Api::embeddings) {

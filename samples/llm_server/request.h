@@ -24,6 +24,7 @@ enum class Api { chat, completions, embeddings };
 
 struct Request {
   Api api;
+  std::string model;                   ///< that was asked for: the server's, or an adapter's name
   std::vector<Task> tasks;             ///< of each prompt n, prompts in their order
   std::vector<int64_t> prompt_tokens;  ///< of each prompt
   bool stream = false, usage_in_stream = false, logprobs = false, base64 = false;
@@ -35,6 +36,7 @@ struct Limits {
 };
 
 /// Throws ApiError.
-Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits, Forms& forms);
+Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits, Forms& forms,
+              const Adapters& adapters);
 
 }  // namespace llm

@@ -15,6 +15,19 @@ void set_error(httplib::Response& out, const ApiError& e) {
   out.set_content(dumped(error_body(e.status, e.what(), e.param, e.code)), "application/json");
 }
 
+/// {lora_name, lora_path} of a request's body; the path where it is asked for.
+std::pair<std::string, std::string> adapter_of(const std::string& body, bool with_path) {
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 8; };
+  const Json j = Json::parse(body, shallow, false);
+  if (!j.is_object()) throw ApiError(400, "the body is not a JSON object");
+  const auto text = [&](const char* name) {
+    const auto it = j.find(name);
+    if (it == j.end() || !it->is_string()) throw ApiError(400, "expected a text", name);
+    return it->get<std::string>();
+  };
+  return {text("lora_name"), with_path ? text("lora_path") : std::string()};
+}
+
 }  // namespace
 
 /// One answer on its way: the parts that outlive the handler. The service counts it from its request to its last byte.
@@ -67,7 +80,7 @@ void Service::serve(Api api, const httplib::Request& in, httplib::Response& out)
   try {
     auto r = std::make_shared<Running>(*this);
     if (stopping_) throw ApiError(503, "the server is shutting down");
-    r->request = parse(api, in.body, d_, tokenizer_, options_.limits, forms_);
+    r->request = parse(api, in.body, d_, tokenizer_, options_.limits, forms_, adapters_);
     r->answer = std::make_unique<Answer>(r->request, d_, tokenizer_, ++requests_);
     std::vector<Task> tasks = r->request.tasks;
     if (!engine_.submit(std::move(tasks), r->channel)) {
@@ -78,6 +91,42 @@ void Service::serve(Api api, const httplib::Request& in, httplib::Response& out)
         r->request.stream ? "text/event-stream" : "application/json", [r](size_t, httplib::DataSink& sink) { return send(*r, sink); },
         [r](bool) { r->channel->close(); });
     if (r->request.stream) out.set_header("Cache-Control", "no-cache");
+  } catch (const ApiError& e) { set_error(out, e); }
+}
+
+Json Service::models() const {
+  const auto one = [&](const std::string& id) {
+    return Json{{"id", id}, {"object", "model"}, {"created", started_}, {"owned_by", "local"}};
+  };
+  Json out = Json::array({one(d_.name)});
+  for (const std::string& name : adapters_.names()) {
+    out.push_back(one(name));
+    out.back()["parent"] = d_.name;
+  }
+  return out;
+}
+
+void Service::load_adapter(const httplib::Request& in, httplib::Response& out) {
+  try {
+    if (options_.adapter_folder.empty()) throw ApiError(403, "this server loads adapters at its start alone (--adapter-folder)");
+    const auto [name, path] = adapter_of(in.body, true);
+    if (name == d_.name) throw ApiError(400, name + " is the model's own name", "lora_name");
+    // Folders below one that the operator named: no way out of it.
+    if (path.empty() || path[0] == '/' || path.find("..") != std::string::npos)
+      throw ApiError(400, "expected a path below the server's folder of adapters", "lora_path");
+    try {
+      adapters_.load(name, options_.adapter_folder + "/" + path);
+    } catch (const std::runtime_error& e) { throw ApiError(400, e.what(), "lora_path"); }
+    out.set_content(dumped({{"id", name}, {"object", "model"}, {"parent", d_.name}}), "application/json");
+  } catch (const ApiError& e) { set_error(out, e); }
+}
+
+void Service::unload_adapter(const httplib::Request& in, httplib::Response& out) {
+  try {
+    if (options_.adapter_folder.empty()) throw ApiError(403, "this server loads adapters at its start alone (--adapter-folder)");
+    const std::string name = adapter_of(in.body, false).first;
+    if (!adapters_.unload(name)) throw ApiError(404, "adapter " + name + " is not here", "lora_name", "model_not_found");
+    out.set_content(dumped({{"id", name}, {"object", "model"}, {"deleted", true}}), "application/json");
   } catch (const ApiError& e) { set_error(out, e); }
 }
 
@@ -94,16 +143,16 @@ void Service::add_routes(httplib::Server& server) {
   post("/v1/chat/completions", Api::chat);
   post("/v1/completions", Api::completions);
   post("/v1/embeddings", Api::embeddings);
-  const Json model{{"id", d_.name}, {"object", "model"}, {"created", std::time(nullptr)}, {"owned_by", "local"}};
-  server.Get("/v1/models", [model](const httplib::Request&, httplib::Response& out) {
-    out.set_content(dumped({{"object", "list"}, {"data", Json::array({model})}}), "application/json");
+  server.Get("/v1/models", [this](const httplib::Request&, httplib::Response& out) {
+    out.set_content(dumped({{"object", "list"}, {"data", models()}}), "application/json");
   });
-  server.Get(R"(/v1/models/(.+))", [this, model](const httplib::Request& in, httplib::Response& out) {
-    if (in.matches[1] == d_.name)
-      out.set_content(dumped(model), "application/json");
-    else
-      set_error(out, ApiError(404, "model " + in.matches[1].str() + " is not here", "model", "model_not_found"));
+  server.Get(R"(/v1/models/(.+))", [this](const httplib::Request& in, httplib::Response& out) {
+    for (const Json& model : models())
+      if (model["id"] == in.matches[1].str()) return out.set_content(dumped(model), "application/json");
+    set_error(out, ApiError(404, "model " + in.matches[1].str() + " is not here", "model", "model_not_found"));
   });
+  server.Post("/v1/load_lora_adapter", [this](const httplib::Request& in, httplib::Response& out) { load_adapter(in, out); });
+  server.Post("/v1/unload_lora_adapter", [this](const httplib::Request& in, httplib::Response& out) { unload_adapter(in, out); });
   server.Get("/health", [this](const httplib::Request&, httplib::Response& out) {
     out.status = stopping_ ? 503 : 200;
     out.set_content(stopping_ ? R"({"status":"shutting down"})" : R"({"status":"ok"})", "application/json");

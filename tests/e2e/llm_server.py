@@ -32,6 +32,8 @@ except ImportError as e:
 import torch
 import transformers
 
+from llm_server_adapters import check_adapters
+
 here = os.path.dirname(os.path.abspath(__file__))
 export = os.path.join(here, "..", "..", "samples", "llm", "export.py")
 TEMPLATE = ("{% for m in messages %}{% if loop.first and m['role'] != 'system' %}<|im_start|>system\nBe brief.<|im_end|>\n{% endif %}"
@@ -59,8 +61,9 @@ def make(o):
     model = transformers.LlamaForCausalLM(config).eval()
     model.save_pretrained(folder)
     out = os.path.join(o.work, "out")
-    for command in ([sys.executable, export, out, "--model", folder, "--slots", str(SLOTS), "--cache", str(CACHE), "--chunk", str(CHUNK), "--hidden", "--name", "small"],
-                    [o.aotc, "build", out + "/model.pt2", "--shapes", out + "/model.shapes.json", "-o", out + "/model.so", "--quiet"]):
+    for command in ([sys.executable, export, out, "--model", folder, "--slots", str(SLOTS), "--cache", str(CACHE), "--chunk", str(CHUNK), "--hidden", "--name", "small",
+                     "--adapters", "2", "--rank", "8"],
+                    [o.aotc, "build", out + "/model.pt2", "--shapes", out + "/model.shapes.json", "--states", "*.lora_a,*.lora_b", "-o", out + "/model.so", "--quiet"]):
         r = subprocess.run(command, capture_output=True, text=True)
         assert r.returncode == 0, f"{command}: {r.stdout}{r.stderr}"
     return out, model, tokenizer
@@ -333,17 +336,17 @@ def check_embeddings(s, model, tokenizer):
     print("ok   embeddings", flush=True)
 
 
+def refused(kind, words, call):
+    try:
+        call()
+    except kind as e:
+        assert all(w in f"{e} {e.code}" for w in words), (e, e.code)
+        return
+    raise AssertionError(f"no error: expected {kind} with {words}")
+
+
 def check_errors(s):
     c = s.client
-
-    def refused(kind, words, call):
-        try:
-            call()
-        except kind as e:
-            assert all(w in f"{e} {e.code}" for w in words), (e, e.code)
-            return
-        raise AssertionError(f"no error: expected {kind} with {words}")
-
     user = [{"role": "user", "content": "x"}]
     bad = openai.BadRequestError
     refused(bad, ["context_length_exceeded", "192"], lambda: c.completions.create(model="small", prompt=[5] * 192))
@@ -515,6 +518,7 @@ def main():
     check_hang_up(s)
     load(s, o.load, o.clients)
     s.stop()
+    check_adapters(o, folder, model, lambda *options: Server(o, folder, *options), lambda m, ids, n: text_of(tokenizer, generated(m, tokenizer, ids, n)[0]), refused)
     check_shutdown(o, folder)
 
 

@@ -3,9 +3,11 @@
     llm_slots.py --aotc BIN --work DIR [--count 8] [--seed 1] [--family NAME]
 
 Each draws its heads, groups, widths, layers, windows, experts, slots, cache and chunk. Sequences of drawn lengths live in drawn slots, are fed in drawn pieces
-beside each other, are truncated now and then, and continue greedily: every token must be that of eager's own forward, and its logits near.
+beside each other, are truncated now and then, and continue greedily: every token must be that of eager's own forward, and its logits near. Every other one has
+LoRA adapters of drawn ranks and layers, another one for each sequence: eager has them merged into its weights, by PEFT itself where that is installed.
 """
 import argparse
+import copy
 import json
 import os
 import random
@@ -18,6 +20,7 @@ import transformers as tf
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(here, "..", "..", "samples", "llm"), os.path.join(here, "..", "gpu")]
+import adapters
 import binding
 import slots
 
@@ -74,6 +77,11 @@ class Compiled:
         self.artifact = binding.Artifact(path).create()
         self.context = self.artifact.context()
 
+    def write(self, states):
+        api = self.artifact.api
+        for name, array in states.items():
+            self.artifact.check(api.state_write(self.context.handle, name.encode(), binding.tensors([array], [9])))
+
     def __call__(self, *arguments):
         inputs = binding.tensors([np.ascontiguousarray(a.numpy()) for a in arguments], [6] * len(arguments))
         out = self.context.output_arrays(inputs)
@@ -81,23 +89,61 @@ class Compiled:
         return torch.from_numpy(out[0])
 
 
-def serve(rng, run, model, program, chunk):
-    """Sequences through the slots; returns how many tokens were compared."""
+def save_adapter(rng, folder, program):
+    """An adapter of drawn layers, ranks and scales, as PEFT saves it: the folder."""
+    from safetensors.torch import save_file
+    layers = adapters.adapted(program)
+    names = sorted({path.rsplit(".", 1)[-1] for path in layers})
+    names = rng.sample(names, rng.randrange(1, len(names) + 1))
+    rank = rng.randrange(1, next(iter(layers.values())).rank + 1)
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": rng.choice([2, 8, 16]), "use_rslora": rng.choice([True, False]), "target_modules": names, "task_type": None,
+              "base_model_name_or_path": None, "bias": "none", "alpha_pattern": {names[0]: 5} if rng.random() < 0.3 else {}}
+    tensors = {}
+    for path, layer in layers.items():
+        if path.rsplit(".", 1)[-1] in names:
+            tensors[f"base_model.model.{path}.lora_A.weight"] = torch.randn(rank, layer.linear.in_features) * 0.2
+            tensors[f"base_model.model.{path}.lora_B.weight"] = torch.randn(layer.linear.out_features, rank) * 0.2
+    os.makedirs(folder, exist_ok=True)
+    save_file(tensors, os.path.join(folder, "adapter_model.safetensors"))
+    with open(os.path.join(folder, "adapter_config.json"), "w") as f:
+        json.dump(config, f)
+    return folder
+
+
+def merged(model, folder):
+    """The model with the adapter in its weights."""
+    model = copy.deepcopy(model)
+    try:
+        import peft
+    except ImportError:
+        config, tensors = adapters.read(folder)
+        for name in tensors:
+            if ".lora_A" in name:
+                a, b, path = tensors[name], tensors[name.replace("lora_A", "lora_B")], name.removeprefix("base_model.model.").split(".lora_A")[0]
+                alpha = config["alpha_pattern"].get(path.rsplit(".", 1)[-1], config["lora_alpha"])
+                model.get_submodule(path).weight.data += alpha / (config["r"]**0.5 if config["use_rslora"] else config["r"]) * (b @ a)
+        return model
+    return peft.PeftModel.from_pretrained(model, folder).merge_and_unload().eval()
+
+
+def serve(rng, run, models, program, chunk):
+    """Sequences through the slots; returns how many tokens were compared. models: eager's, by the number of the adapter."""
     cache, vocabulary = program.positions, program.vocabulary
     free, live, compared, truth = list(range(program.slots)), [], 0, {}
 
-    def eager(ids):
-        key = tuple(ids)
+    def eager(ids, adapter):
+        key = (adapter, *ids)
         if key not in truth:
             with torch.no_grad():
-                truth[key] = model(torch.tensor([ids]), use_cache=False).logits[0]
+                truth[key] = models[adapter](torch.tensor([ids]), use_cache=False).logits[0]
         return truth[key]
 
     waiting = [(rng.randrange(1, cache * 2 // 3), rng.randrange(1, 6)) for _ in range(program.slots + 3)]
     while waiting or live:
         while waiting and free:
             n, more = waiting.pop()
-            live.append({"slot": free.pop(rng.randrange(len(free))), "ids": [rng.randrange(3, vocabulary) for _ in range(n)], "fed": 0, "more": more})
+            live.append({"slot": free.pop(rng.randrange(len(free))), "ids": [rng.randrange(3, vocabulary) for _ in range(n)], "fed": 0, "more": more,
+                         "adapter": rng.randrange(len(models))})
         rng.shuffle(live)
         batch = []
         for s in live[:rng.randrange(1, len(live) + 1)]:
@@ -105,10 +151,11 @@ def serve(rng, run, model, program, chunk):
                 s["fed"] = rng.randrange(s["fed"])  # earlier positions again
             left = len(s["ids"]) - s["fed"]
             batch.append((s, min(left, rng.choice([1, 1, chunk, rng.randrange(1, chunk + 1)]))))
-        out = run(*slots.arguments([(s["slot"], s["fed"], s["ids"][s["fed"]:s["fed"] + n]) for s, n in batch]))
+        out = run(*slots.arguments([(s["slot"], s["fed"], s["ids"][s["fed"]:s["fed"] + n]) for s, n in batch],
+                                   [s["adapter"] for s, _ in batch] if program.adapters else None))
         for (s, n), row in zip(batch, out):
             s["fed"] += n
-            want = eager(s["ids"])[s["fed"] - 1]
+            want = eager(s["ids"], s["adapter"])[s["fed"] - 1]
             scale = want.abs().max().item()
             assert (row - want).abs().max().item() <= 1e-4 * max(scale, 1), (s["fed"], (row - want).abs().max().item(), scale)
             compared += 1
@@ -140,6 +187,8 @@ def refusals():
     refused(lambda: slots.SlotDecoder(llama(), 2, 64), "a cache of 64", "32")
     refused(lambda: slots.export(slots.SlotDecoder(llama(), 2, 16), 16), "chunks of 16")
     refused(lambda: slots.SlotDecoder(llama(), 1, 16), "1 slots")
+    refused(lambda: adapters.adapt(llama(), 0, 4), "0 adapters")
+    refused(lambda: adapters.adapt(llama(), 2, 4, ["q_proj", "nowhere"]), "nowhere", "q_proj")
     refused(lambda: slots.SlotDecoder(tf.FalconForCausalLM(tf.FalconConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, initializer_range=0.5)), 2, 16), "something else")
     refused(lambda: slots.SlotDecoder(tf.Lfm2ForCausalLM(tf.Lfm2Config(layer_types=["conv", "full_attention"], num_key_value_heads=2, **small)), 2, 16), "conv")
     refused(lambda: slots.SlotDecoder(tf.MambaForCausalLM(tf.MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1)), 2, 16), "attention")
@@ -164,21 +213,31 @@ def main():
         model = drawn(rng, family)
         cache, count = rng.randrange(16, 60), rng.randrange(2, 5)
         chunk = rng.randrange(2, min(cache, 17))
+        if i % 2 == 0:
+            adapters.adapt(model, rng.choice([1, 2, 3]), rng.choice([1, 4, 8]))
         program = slots.SlotDecoder(model, count, cache)
         path = os.path.join(o.work, f"decoder_{i}")
         torch.export.save(slots.export(program, chunk), path + ".pt2")
         with open(path + ".shapes.json", "w") as f:
             json.dump(slots.shapes(program, chunk), f)
-        r = subprocess.run([o.aotc, "build", path + ".pt2", "--shapes", path + ".shapes.json", "-o", path + ".so", "--quiet"], capture_output=True, text=True)
+        r = subprocess.run([o.aotc, "build", path + ".pt2", "--shapes", path + ".shapes.json", "-o", path + ".so", "--quiet",
+                            *(["--states", "*.lora_a,*.lora_b"] if program.adapters else [])], capture_output=True, text=True)
         assert r.returncode == 0, f"{family}: {r.stdout}{r.stderr}"
         compiled = Compiled(path + ".so")
         states = sorted(s.name.decode() for s in compiled.artifact.io(2))
-        wanted = sorted(f"cache.{l}.{part}" for l in range(len(program.cache)) for part in ("keys", "values"))
-        assert states == wanted, (states, wanted)
+        wanted = [f"cache.{l}.{part}" for l in range(len(program.cache)) for part in ("keys", "values")]
+        wanted += [f"model.{layer}.lora_{part}" for layer in adapters.adapted(program) for part in "ab"]
+        assert states == sorted(wanted), (states, wanted)
         model = drawn(random.Random(f"{o.seed} {i}"), family)  # one that attends in its own way
-        model.load_state_dict(program.model.state_dict())
-        compared = serve(rng, compiled, model, program, chunk)
-        print(f"ok   {family}: {count} slots, cache {cache}, chunk {chunk}, {compared} rows", flush=True)
+        model.load_state_dict({name.replace(".linear.", "."): x for name, x in program.model.state_dict().items() if ".lora_" not in name})
+        models = [model]
+        if program.adapters:
+            folders = [save_adapter(rng, f"{path}.adapter_{n}", program) for n in range(program.adapters)]
+            rows = [adapters.rows_of(program, folder) for folder in folders]
+            compiled.write({name: torch.stack([torch.zeros_like(x)] + [r[name] for r in rows]).numpy() for name, x in rows[0].items()})
+            models += [merged(model, folder) for folder in folders]
+        compared = serve(rng, compiled, models, program, chunk)
+        print(f"ok   {family}: {count} slots, cache {cache}, chunk {chunk}, {program.adapters} adapters, {compared} rows", flush=True)
 
 
 if __name__ == "__main__":

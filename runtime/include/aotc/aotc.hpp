@@ -341,6 +341,7 @@ class Context {
     return s;
   }
   Status reset_states() { return context_ ? detail::result(api(), api()->state_reset(context_, nullptr)) : nothing(); }
+  Status reset_state(const char* name) { return context_ ? detail::result(api(), api()->state_reset(context_, name)) : nothing(); }
   Status read_state(const char* name, const aotc_tensor& to) {
     return context_ ? detail::result(api(), api()->state_read(context_, name, &to)) : nothing();
   }
