@@ -4,6 +4,7 @@ each commit, so that three commits run all. AOTC_TEST_ALL=1 takes all of them; A
     thirds.py      says what this run takes
 """
 import os
+import shutil
 import subprocess
 import sys
 
@@ -26,6 +27,8 @@ def third():
         return int(named)
 
     def git(*words):
+        if not shutil.which("git"):
+            return ""
         r = subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), *words], capture_output=True, text=True)
         return r.stdout.strip() if r.returncode == 0 else ""
 
