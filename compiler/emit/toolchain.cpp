@@ -108,34 +108,6 @@ void write_file(const std::string& path, std::string_view bytes) {
   }
 }
 
-Compiler find_compiler() {
-  const auto ask = [](const std::vector<std::string>& command, ProcessResult& r) {
-    std::vector<std::string> words = command;
-    words.push_back("--version");
-    r = run_process(words);
-    return r.ok();
-  };
-  ProcessResult r;
-  const auto first_line = [&] { return r.output.substr(0, r.output.find('\n')); };
-  if (const char* cxx = std::getenv("CXX"); cxx && *cxx) {
-    std::vector<std::string> command = {cxx};
-    std::error_code ec;
-    if (!fs::exists(cxx, ec)) {  // a line of words; a path may hold spaces
-      command.clear();
-      std::istringstream words(cxx);
-      for (std::string word; words >> word;) command.push_back(word);
-    }
-    if (!command.empty() && ask(command, r)) return {command, first_line()};
-    throw Diagnostic(ExitCode::toolchain, {}, fmt::format("CXX={} is no C++ compiler that runs here", cxx))
-        .note(r.output.empty() ? "it gives exit code " + std::to_string(r.exit_code) : first_line())
-        .note("unset CXX to take g++, c++ or clang++ of PATH");
-  }
-  for (const char* name : {"g++", "c++", "clang++"})
-    if (ask({name}, r)) return {{name}, first_line()};
-  throw Diagnostic(ExitCode::toolchain, {}, "no C++ compiler was found")
-      .note("install one (Debian: apt-get install g++) or name it in CXX");
-}
-
 CompileResult compile(const Compiler& compiler, const std::vector<TranslationUnit>& units, const CompileOptions& o) {
   const fs::path work = o.work_dir;
   std::error_code ec;

@@ -13,11 +13,11 @@
 namespace aotc::emit {
 
 struct Compiler {
-  std::vector<std::string> command;  ///< {"g++"}, {"ccache", "clang++-16"}
+  std::vector<std::string> command;  ///< {"g++"}, {"ccache", "g++-13"}
   std::string version;               ///< first line of --version: part of every cache key and of the report
 };
-/// $CXX (a program, or a line such as "ccache g++") where it is set and nothing else; then g++, c++, clang++ of PATH. Throws Diagnostic
-/// (toolchain) that says what to install, or what $CXX names and why it does not serve.
+/// $CXX (a program, or a line such as "ccache g++") where it is set and nothing else; then g++, c++, g++-15 to g++-12 of PATH: the first
+/// that is new enough. Throws Diagnostic (toolchain) that says what to install, or what was found and why it does not serve.
 Compiler find_compiler();
 
 struct TranslationUnit {

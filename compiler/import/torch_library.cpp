@@ -84,8 +84,10 @@ TorchPair find_torch(const Variables& variables, const fs::path& mine) {
   }
   if (variable(variables, kVariable).empty()) find_in(torch_place_of_python(variables), found, missing);
   if (!found.empty()) return torch_pair(found, sides);
-  missing.note(fmt::format("install it with: pip install torch=={}.*; in an environment that is not active, name the environment in {}",
-                           torch_version(AOTC_LIBTORCH_VERSION).str(), kVariable));
+  const TorchVersion version = torch_version(AOTC_LIBTORCH_VERSION);
+  missing.note(fmt::format(
+      "install it with: pip install torch=={}.* (Python {} or later); in an environment that is not active, name the environment in {}",
+      version.str(), version < TorchVersion{2, 15} ? "3.10" : "3.11", kVariable));
   throw std::move(missing);
 }
 

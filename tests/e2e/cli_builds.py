@@ -1,6 +1,7 @@
 """The C++ compiler, the cache of objects, interrupted builds, what --keep leaves."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -14,6 +15,28 @@ def the_compiler_that_cxx_names_is_the_one_that_is_used(b):
     assert not os.path.exists(b.at("a.so"))
     b.build("a.so", env={"CXX": "env g++"})
     b.build("b.so", env={"CXX": ""})
+
+
+@test_of_caches
+def a_compiler_that_is_too_old_is_passed_over_or_refused(b):
+    def program(name, text):
+        os.makedirs(b.at("bin"), exist_ok=True)
+        with open(b.at("bin", name), "w") as f:
+            f.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(b.at("bin", name), 0o755)
+
+    real, rest = shutil.which("g++"), {"CXX": "", "PATH": b.at("bin")}
+    for name, says in (("g++", "g++ (Debian 10.2.1-6) 10.2.1 20210110"), ("c++", "Debian clang version 14.0.6")):
+        program(name, f"echo '{says}'")
+    told = b.refused(TOOLCHAIN, "g++ 12 or later is needed", "build", PT2, "-o", b.at("a.so"), env=rest).stderr
+    assert "g++ is too old: g++ (Debian 10.2.1-6)" in told and "c++ is clang" in told and "gcc-toolset-12" in told, told
+    b.refused(TOOLCHAIN, "is too old: g++ 12 or later is needed", "build", PT2, "-o", b.at("a.so"), env={"CXX": b.at("bin", "g++")})
+    b.refused(TOOLCHAIN, "is clang: g++ 12 or later is needed", "build", PT2, "-o", b.at("a.so"), env={"CXX": b.at("bin", "c++")})
+    assert not os.path.exists(b.at("a.so"))
+    program("g++-13", f"""[ "$1" = --version ] && echo 'g++-13 (made up) 13.1.0' && exit
+PATH='{os.environ["PATH"]}' exec {real} "$@\"""")
+    b.build("a.so", env=rest)
+    assert json.load(open(b.at("a.report.json")))["compiler"].startswith("g++-13"), open(b.at("a.report.json")).read()
 
 
 @test_of_caches
