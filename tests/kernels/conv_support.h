@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
+#include "lanes.h"
 #include "support.h"
 
 namespace kernel_test {
@@ -93,44 +94,68 @@ inline ConvRun run_conv(const Entry& e, const ConvCase& c, const ConvSizes& s, v
   return r;
 }
 
+/// The window of one output place: its taps that lie in the image, in order, and the places that they read.
+struct Tap {
+  int64_t tap, place;
+};
+inline std::vector<Tap> taps_inside(const ConvCase& c, const ConvSizes& s, int64_t p) {
+  std::vector<Tap> inside;
+  const auto pos = place_of(p, s.out);
+  for (int64_t t = 0; t < s.taps; ++t) {
+    const auto tap = place_of(t, c.kernel);
+    int64_t at[3];
+    bool in = true;
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t q = pos[i] + c.pad[i] - tap[i] * c.dilation[i];  // of a transposed convolution
+      at[i] = c.transposed ? q / c.stride[i] : pos[i] * c.stride[i] - c.pad[i] + tap[i] * c.dilation[i];
+      in = in && (c.transposed ? q >= 0 && q % c.stride[i] == 0 : at[i] >= 0) && at[i] < c.in[i];
+    }
+    if (in) inside.push_back({t, (at[0] * c.in[1] + at[1]) * c.in[2] + at[2]});
+  }
+  return inside;
+}
+
 /// Every result written once and near the naive sum. x_at(n, channel, place), w_at(group, k of the group, output channel of the group),
 /// out_at(n, output channel, place) give indices; scale(magnitude): what errors are relative to.
 template <class X, class W, class Out, class Scale>
 void check_conv(const ConvCase& c, const ConvSizes& s, const ConvRun& run, Buffer& x, Buffer& w, X x_at, W w_at, Out out_at, Scale scale,
                 double tolerance) {
+  const std::vector<double> xs = values_of(x);
+  const int64_t blocks = (c.cog + kLanes - 1) / kLanes;
+  std::vector<Lanes> ws(static_cast<size_t>(c.groups * blocks * s.k), Lanes{});  // [group][block of output channels][k]
+  for (int64_t g = 0; g < c.groups; ++g)
+    for (int64_t j = 0; j < c.cog; ++j)
+      for (int64_t kk = 0; kk < s.k; ++kk)
+        ws[static_cast<size_t>((g * blocks + j / kLanes) * s.k + kk)][j % kLanes] = w.get(w_at(g, kk, j));
   double worst = 0;
   bool once = true, finite = true;
-  for (int64_t n = 0; n < c.n; ++n)
-    for (int64_t o = 0; o < s.co; ++o)
-      for (int64_t p = 0; p < s.out_plane; ++p) {
-        double sum = 0, mag = 0;
-        const auto pos = place_of(p, s.out);
-        for (int64_t kk = 0; kk < s.k; ++kk) {
-          const auto tap = place_of(kk % s.taps, c.kernel);
-          int64_t at[3];
-          bool inside = true;
-          for (size_t i = 0; i < 3; ++i) {
-            if (c.transposed) {
-              const int64_t q = pos[i] + c.pad[i] - tap[i] * c.dilation[i];
-              inside = inside && q >= 0 && q % c.stride[i] == 0 && q / c.stride[i] < c.in[i];
-              at[i] = q / c.stride[i];
-            } else {
-              at[i] = pos[i] * c.stride[i] - c.pad[i] + tap[i] * c.dilation[i];
-              inside = inside && at[i] >= 0 && at[i] < c.in[i];
-            }
+  std::vector<std::pair<int64_t, double>> terms;  // (k, element of x)
+  for (int64_t p = 0; p < s.out_plane; ++p) {
+    const std::vector<Tap> inside = taps_inside(c, s, p);
+    for (int64_t n = 0; n < c.n; ++n)
+      for (int64_t g = 0; g < c.groups; ++g) {
+        terms.clear();
+        for (int64_t i = 0; i < c.cg; ++i)
+          for (const Tap& t : inside) terms.emplace_back(i * s.taps + t.tap, xs[static_cast<size_t>(x_at(n, g * c.cg + i, t.place))]);
+        for (int64_t b = 0; b < blocks; ++b) {
+          Lanes sum = {}, mag = {};
+          const Lanes* panel = &ws[static_cast<size_t>((g * blocks + b) * s.k)];
+          for (const auto& [kk, v] : terms) {
+            const Lanes t = v * panel[kk];
+            sum += t;
+            mag += t < 0 ? -t : t;
           }
-          if (!inside) continue;
-          const int64_t place = (at[0] * c.in[1] + at[1]) * c.in[2] + at[2], g = o / c.cog;
-          const double v = x.get(x_at(n, g * c.cg + kk / s.taps, place)) * w.get(w_at(g, kk, o % c.cog));
-          sum += v;
-          mag += std::fabs(v);
+          for (int64_t j = b * kLanes; j < std::min(c.cog, (b + 1) * kLanes); ++j) {
+            const auto at = static_cast<size_t>(out_at(n, g * c.cog + j, p));
+            const double want = sum[j % kLanes];
+            once &= run.writes[at] == 1;
+            finite &= std::isfinite(run.result[at]) == std::isfinite(want);
+            if (!std::isfinite(want)) continue;
+            worst = std::max(worst, std::fabs(run.result[at] - want) / (scale(mag[j % kLanes]) + 1e-30));
+          }
         }
-        const auto at = static_cast<size_t>(out_at(n, o, p));
-        once &= run.writes[at] == 1;
-        finite &= std::isfinite(run.result[at]) == std::isfinite(sum);
-        if (!std::isfinite(sum)) continue;
-        worst = std::max(worst, std::fabs(run.result[at] - sum) / (scale(mag) + 1e-30));
       }
+  }
   CHECK(once);
   CHECK(finite);
   CHECK(worst <= tolerance);

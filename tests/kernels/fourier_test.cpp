@@ -69,7 +69,10 @@ void check(const Entry& e, const Case& c, std::mt19937& rng) {
       const std::vector<Complex> x = given(c, re, im, o, i);
       for (int64_t k = 0; k < count; ++k) {
         Complex sum;
-        for (int64_t j = 0; j < c.n; ++j) sum += x[static_cast<size_t>(j)] * wave[static_cast<size_t>(j * k % c.n)];
+        for (int64_t j = 0, jk = 0; j < c.n; ++j, jk += k) {  // jk: j * k modulo n
+          if (jk >= c.n) jk -= c.n;
+          sum += x[static_cast<size_t>(j)] * wave[static_cast<size_t>(jk)];
+        }
         sum *= kScale;
         const int64_t at = (o * count + k) * c.inner + i;
         largest = std::max(largest, std::abs(sum));

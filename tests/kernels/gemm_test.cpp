@@ -7,6 +7,7 @@
 #include "aotc/detail/held_abi.h"
 #include "aotc/detail/parts_abi.h"
 #include "kernels/cpu/pack.h"
+#include "lanes.h"
 #include "support.h"
 
 extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
@@ -181,28 +182,41 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   double worst = 0, worst_sum = 0, most = 0, squares = 0, of_squares = 0;
   bool once = true;
   int64_t other = 0;
-  for (int64_t z = 0; z < batch; ++z)
+  const std::vector<double> as = values_of(a), bs = values_of(b);
+  const auto value = [&](const std::vector<double>& of, int64_t at, bool by_prologue) {
+    const double v = of[static_cast<size_t>(at)];
+    return by_prologue ? made(v, e.dtype) : v;
+  };
+  const int64_t column_blocks = blocks(c.n, kLanes);
+  std::vector<Lanes> columns(static_cast<size_t>(column_blocks * c.k));  // of B: [block][k]
+  for (int64_t z = 0; z < batch; ++z) {
+    std::fill(columns.begin(), columns.end(), Lanes{});
+    for (int64_t j = 0; j < c.n; ++j)
+      for (int64_t x = 0; x < c.k; ++x)
+        columns[static_cast<size_t>(j / kLanes * c.k + x)][j % kLanes] =
+            value(bs, (share_b ? 0 : z * b_mat) + x * b_rs + j * b_cs, c.make_b);
     for (int64_t i = 0; i < c.m; ++i)
-      for (int64_t j = 0; j < c.n; ++j) {
-        double sum = 0, mag = 0;
+      for (int64_t block = 0; block < column_blocks; ++block) {
+        Lanes sum = {}, mag = {};
         for (int64_t x = 0; x < c.k; ++x) {
-          double av = a.get(z * a_mat + i * a_rs + x * a_cs), bv = b.get((share_b ? 0 : z * b_mat) + x * b_rs + j * b_cs);
-          if (c.make_a) av = made(av, e.dtype);
-          if (c.make_b) bv = made(bv, e.dtype);
-          const double t = av * bv;
+          const Lanes t = value(as, z * a_mat + i * a_rs + x * a_cs, c.make_a) * columns[static_cast<size_t>(block * c.k + x)];
           sum += t;
-          mag += std::fabs(t);
+          mag += t < 0 ? -t : t;
         }
-        const size_t at = static_cast<size_t>((z * c.m + i) * c.n + j);
-        once &= writes[at] == 1;
-        if (!std::isfinite(sum)) {
-          other += std::isnan(sum) ? !std::isnan(out[at]) : out[at] != sum;
-          continue;
+        for (int64_t j = block * kLanes; j < std::min(c.n, (block + 1) * kLanes); ++j) {
+          const auto at = static_cast<size_t>((z * c.m + i) * c.n + j);
+          const double want = sum[j % kLanes], of = mag[j % kLanes];
+          once &= writes[at] == 1;
+          if (!std::isfinite(want)) {
+            other += std::isnan(want) ? !std::isnan(out[at]) : out[at] != want;
+            continue;
+          }
+          squares += (out[at] - want) * (out[at] - want), of_squares += want * want;
+          worst = std::max(worst, std::fabs(out[at] - want) / (of + 1e-30));
+          worst_sum = std::max(worst_sum, std::fabs(out[at] - want)), most = std::max(most, of);
         }
-        squares += (out[at] - sum) * (out[at] - sum), of_squares += sum * sum;
-        worst = std::max(worst, std::fabs(out[at] - sum) / (mag + 1e-30));
-        worst_sum = std::max(worst_sum, std::fabs(out[at] - sum)), most = std::max(most, mag);
       }
+  }
   CHECK(once);
   CHECK(other == 0);
   if (strassen)  // errors are those of the larger of rows and columns that go together

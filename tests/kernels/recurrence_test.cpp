@@ -108,6 +108,7 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
                      : e.dtype == DType::f32 ? 3e-5
                      : e.dtype == DType::f16 ? 4e-3
                                              : 3e-2;
+  const std::vector<double> ws = values_of(w);
   std::vector<double> hs, cs, g(static_cast<size_t>(n)), s(static_cast<size_t>(z.hidden));
   for (int64_t i = 0; i < h0.size; ++i) hs.push_back(h0.get(i));
   for (int64_t i = 0; i < c0.size; ++i) cs.push_back(c0.get(i));
@@ -116,10 +117,9 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
     const int64_t t = reverse ? z.steps - 1 - k : k;
     for (int64_t b = 0; b < z.batch; ++b) {
       const auto in = [&](int64_t j) { return x.get((t * step_rows + b * batch_rows) * n + j); };
-      for (int64_t j = 0; j < n; ++j) {
-        g[j] = gru ? bias.get(j) : in(j);
-        for (int64_t i = 0; i < z.width; ++i) g[j] += hs[b * z.width + i] * w.get(i * n + j);
-      }
+      for (int64_t j = 0; j < n; ++j) g[j] = gru ? bias.get(j) : in(j);
+      for (int64_t i = 0; i < z.width; ++i)
+        for (int64_t j = 0; j < n; ++j) g[j] += hs[b * z.width + i] * ws[i * n + j];
       for (int64_t j = 0; j < z.hidden; ++j) {
         if (lstm) {
           double& cell_state = cs[b * z.hidden + j];

@@ -123,6 +123,13 @@ class Buffer {
   int64_t lead_;
 };
 
+/// Every element as it stands behind ptr(): what references sum, read once.
+inline std::vector<double> values_of(Buffer& b) {
+  std::vector<double> all(static_cast<size_t>(b.size));
+  for (int64_t i = 0; i < b.size; ++i) all[static_cast<size_t>(i)] = b.get(i);
+  return all;
+}
+
 /// 64-byte aligned scratch of an exact size, full of NaNs.
 class Scratch {
  public:
