@@ -1,13 +1,15 @@
 """Positions past what a state holds, beside eager: a run whose inputs would write there is refused with the input, the value and the bounds, and
 every state has its bytes of before; the next run goes on from there. On the CPU, and on the emulated GPU where that is built.
 
-    state_bounds.py --aotc BIN --work DIR [--driver DIR_OF_LIBCUDA]
+    state_bounds.py --aotc BIN --work DIR [--driver DIR_OF_LIBCUDA] [name ...]
 """
 import argparse
 import copy
+import json
 import os
 import subprocess
 import sys
+import traceback
 import warnings
 
 import numpy as np
@@ -223,7 +225,7 @@ class Runner:
 
 
 def run_case(name, path, device):
-    """All runs of one artifact, in the process of the case."""
+    """All runs of one artifact."""
     _, _, _, good, bad, _, status = CASES[name]
     eager = torch.export.load(path + ".pt2").module()
     made = Runner(path + ".so", device)
@@ -288,11 +290,41 @@ def export(o, name):
     return path
 
 
-def child(o, name, path, device, env, queued=False):
-    """A process of its own: the emulated GPU's kernels are those of one artifact."""
-    command = [sys.executable, os.path.abspath(__file__), "--child", name, "--work", path, "--device", str(device)] + ["--queued"] * queued
-    r = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert r.returncode == 0, f"{name}: {r.stdout}{r.stderr}"
+class Emulated:
+    """The emulated GPU's processes: each has the kernels of one artifact. They are forks of one that has imported torch, beside the driver."""
+
+    def __init__(self, driver):
+        command = [sys.executable, os.path.abspath(__file__), "--work", "", "--forks"]
+        self.server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, LD_LIBRARY_PATH=driver))
+
+    def run(self, name, path, kernels, queued=False):
+        print(json.dumps([name, path, kernels, queued]), file=self.server.stdin, flush=True)
+        code = self.server.stdout.readline().strip()
+        assert code == "0", f"{name}: the process on the emulated GPU ended with {code or 'nothing'}"
+
+    def close(self):
+        self.server.stdin.close()
+        assert self.server.wait() == 0
+
+
+def forks():
+    """The server of Emulated: a fork a line, whose exit status is answered. What a fork tells goes to stderr."""
+    for line in sys.stdin:
+        name, path, kernels, queued = json.loads(line)
+        torch.export.load(path + ".pt2").module()  # for what it imports
+        pid = os.fork()
+        if pid == 0:
+            os.environ["AOTC_EMULATED_KERNELS"] = kernels
+            code = 1
+            try:
+                queued_runs(path) if queued else run_case(name, path, 0)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        print(os.waitpid(pid, 0)[1], flush=True)
 
 
 def main():
@@ -300,20 +332,19 @@ def main():
     p.add_argument("--aotc")
     p.add_argument("--work", required=True)
     p.add_argument("--driver", default="", help="the folder of the emulated GPU's libcuda.so.1")
-    p.add_argument("--child", help=argparse.SUPPRESS)
-    p.add_argument("--device", type=int, default=-1, help=argparse.SUPPRESS)
-    p.add_argument("--queued", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--forks", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    if o.child:
-        return queued_runs(o.work) if o.queued else run_case(o.child, o.work, o.device)
+    if o.forks:
+        return forks()
     os.makedirs(o.work, exist_ok=True)
     env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
     on_gpus = set(o.names or thirds.some(CASES, "cases on the emulated GPU")) if o.driver else set()
+    emulated = Emulated(o.driver) if o.driver else None
     for name in o.names or CASES:
         path = export(o, name)
         subprocess.run([o.aotc, "build", path + ".pt2", "-o", path + ".so", "--quiet"], check=True)
-        child(o, name, path, -1, os.environ)
+        run_case(name, path, -1)
         where = "CPU"
         if o.driver and name in on_gpus:
             gpu = path + "_gpu"
@@ -325,12 +356,13 @@ def main():
             else:
                 assert r.returncode == 0, r.stderr
                 emulate.compile_host(os.path.join(gpu + ".keep", "kernels.cu"), gpu + ".host", gpu + ".host.so", "c++")
-                on_gpu = dict(os.environ, LD_LIBRARY_PATH=o.driver, AOTC_EMULATED_KERNELS=gpu + ".host.so")
-                child(o, name, gpu, 0, on_gpu)
+                emulated.run(name, gpu, gpu + ".host.so")
                 if name == "copied":
-                    child(o, name, gpu, 0, on_gpu, queued=True)
+                    emulated.run(name, gpu, gpu + ".host.so", queued=True)
                 where += ", GPU"
         print(f"{name}: ok ({where})", flush=True)
+    if emulated:
+        emulated.close()
 
 
 if __name__ == "__main__":
