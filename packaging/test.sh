@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and runs every test, and says what this machine could not run and which thirds of long lists were taken: another third with each
+# Builds and runs every test, and says what this machine could not run and which parts of long lists were taken: another part with each
 # commit (tests/thirds.py). ctest's closing lines come last.
 #   AOTC_TEST_ALL=1   all of the lists
 set -euo pipefail

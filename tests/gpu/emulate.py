@@ -102,12 +102,12 @@ def main():
     p.add_argument("--make", metavar="AOTC")
     p.add_argument("--few", action="store_true", help="one case of each kind of kernel")
     p.add_argument("--hopper", action="store_true", help="those with Hopper's own instructions")
-    p.add_argument("--thirds", action="store_true", help="of these the third that the commit takes (tests/thirds.py)")
+    p.add_argument("--thirds", action="store_true", help="of these the ninth that the commit takes (tests/thirds.py)")
     p.add_argument("names", nargs="*")
     o = p.parse_args()
     o.names = o.names or (HOPPER if o.hopper else FEW if o.few else [])
     if o.thirds:
-        o.names = thirds.some(o.names, "emulated GPU cases")
+        o.names = thirds.some(o.names, "emulated GPU cases", 9)
     if o.make:
         env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
         command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", "--sm", "sm_90a" if o.hopper else "sm_90", *o.names]

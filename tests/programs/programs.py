@@ -46,7 +46,7 @@ def run(o):
     tools = tools_of(o)
     first, last = map(int, o.seeds.split(":"))
     if o.thirds:
-        first, last = thirds.seeds(first, last, f"random programs {o.kind}".strip())
+        first, last = thirds.seeds(first, last, f"random programs {o.kind}".strip(), 9)
     start, faults = time.monotonic(), 0
     with open(tools.path("verdicts.jsonl"), "a") as log:
         for begin in range(first, last, o.pack):
@@ -76,7 +76,7 @@ def cases(o):
     tools, faults, done = tools_of(o), 0, 0
     all_programs = written.programs(o.only)
     if o.thirds:
-        all_programs = thirds.some(all_programs, "programs of cases.py")
+        all_programs = thirds.some(all_programs, "programs of cases.py", 9)
     for begin in range(0, len(all_programs), o.pack):
         for v in Check(tools, all_programs[begin : begin + o.pack]).run():
             done += v.kind == OK
@@ -124,7 +124,7 @@ def main():
     p.add_argument("--emulate", default="", metavar="DRIVER", help="build for a GPU and run on the emulated one (build/release/tests/cuda/driver)")
     p.add_argument("--own-cache", action="store_true", help="keep the compiler's object cache under --work")
     p.add_argument("--reduce", action="store_true")
-    p.add_argument("--thirds", action="store_true", help="run, cases: of these the third that the commit takes (tests/thirds.py)")
+    p.add_argument("--thirds", action="store_true", help="run, cases: of these the ninth that the commit takes (tests/thirds.py)")
     p.add_argument("--only", default="", help="cases: names that match")
     p.add_argument("--top", type=int, default=12)
     o = p.parse_args()
