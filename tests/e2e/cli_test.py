@@ -15,6 +15,9 @@ import cli_files  # noqa: F401
 import cli_words  # noqa: F401
 from cli_bench import TESTS, Bench
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import thirds
+
 
 def main():
     p = argparse.ArgumentParser()
@@ -26,9 +29,7 @@ def main():
     failed = 0
     cache = os.path.join(os.path.abspath(o.work), "cache")  # of all tests that are not about it
     shutil.rmtree(cache, ignore_errors=True)
-    for t, own_cache in TESTS:
-        if o.names and t.__name__ not in o.names:
-            continue
+    for t, own_cache in [t for t in TESTS if t[0].__name__ in o.names] if o.names else thirds.some(TESTS, "tests of the command line"):
         try:
             t(Bench(os.path.abspath(o.aotc), os.path.abspath(o.seal_check), os.path.join(os.path.abspath(o.work), t.__name__), None if own_cache else cache))
             print("ok  ", t.__name__, flush=True)

@@ -21,6 +21,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, here)
 import run_models
 from json_schema import validate
+import thirds
 
 
 class Mlp(nn.Module):
@@ -164,47 +165,46 @@ class Case:
                 assert without != want, f"{own} answers as {other} without its weights: nothing is tested"
 
 
-def one_program_other_values(c):
+def one_program_other_values(c, kind):
     batch = torch.export.Dim("batch", min=1, max=40)
     x, image, ids = torch.randn(5, 24), torch.randn(1, 3, 20, 20), torch.randint(0, 500, (1, 9))
     kinds = {"mlp": (Mlp, (x,), ({0: batch},), {"x": x.numpy()}), "convs": (Convs, (image,), None, {"x": image.numpy()}),
              "decoder": (Decoder, (ids,), ({1: torch.export.Dim("n", min=2, max=15)},), {"ids": ids.numpy()})}
-    for kind, (make, args, dynamic, inputs) in kinds.items():
-        values = {"drawn": fill(make(), "drawn", 1), "fresh": make().eval(), "zeros": fill(make(), "zeros", 0), "halves": fill(make(), "halves", 0)}
-        for how, net in values.items():
-            c.export(f"{kind}_{how}", net, args, dynamic)
-            c.build(f"{kind}_{how}")
-        for how in ("fresh", "zeros", "halves"):
-            c.exchanged(f"{kind}_drawn", f"{kind}_{how}", inputs)
-        sizes = {os.path.getsize(c.at(f"{kind}_{how}.so")) // 4096 for how in values}
-        print(f"ok   {kind}: {len(values)} sets of values, one layout, {max(sizes) - min(sizes)} pages apart", flush=True)
+    make, args, dynamic, inputs = kinds[kind]
+    values = {"drawn": fill(make(), "drawn", 1), "fresh": make().eval(), "zeros": fill(make(), "zeros", 0), "halves": fill(make(), "halves", 0)}
+    for how, net in values.items():
+        c.export(f"{kind}_{how}", net, args, dynamic)
+        c.build(f"{kind}_{how}")
+    for how in ("fresh", "zeros", "halves"):
+        c.exchanged(f"{kind}_drawn", f"{kind}_{how}", inputs)
+    sizes = {os.path.getsize(c.at(f"{kind}_{how}.so")) // 4096 for how in values}
+    print(f"ok   {kind}: {len(values)} sets of values, one layout, {max(sizes) - min(sizes)} pages apart", flush=True)
 
 
-def few_bits(c):
+def few_bits(c, bits):
     ids = torch.randint(0, 500, (1, 9))
-    for bits in ("int8", "int4", "bf16"):
-        for how, seed in (("drawn", 3), ("other", 4)):
-            name = f"{bits}_{how}"
-            c.export(name, fill(Decoder(), "drawn", seed), (ids,))
-            c.build(name, c.at(name + ".pt2"), "--weights", bits, "--max-weight-error", "1")
-        c.exchanged(f"{bits}_drawn", f"{bits}_other", {"ids": ids.numpy()})
-    c.sh("verify", c.at("int8_drawn.so"), "--against", c.at("int8_other.pt2"), "--weights", c.weights(c.at("int8_other.pt2"), c.at("int8_drawn.so")), "--samples", "1")
-    c.sh("verify", c.at("int8_drawn.so"), "--against", c.at("int8_other.pt2"), "--samples", "1", exit_code=1)
-    print("ok   weights of few bits", flush=True)
+    for how, seed in (("drawn", 3), ("other", 4)):
+        name = f"{bits}_{how}"
+        c.export(name, fill(Decoder(), "drawn", seed), (ids,))
+        c.build(name, c.at(name + ".pt2"), "--weights", bits, "--max-weight-error", "1")
+    c.exchanged(f"{bits}_drawn", f"{bits}_other", {"ids": ids.numpy()})
+    drawn, other = c.at(f"{bits}_drawn.so"), c.at(f"{bits}_other.pt2")
+    c.sh("verify", drawn, "--against", other, "--weights", c.weights(other, drawn), "--samples", "1")
+    c.sh("verify", drawn, "--against", other, "--samples", "1", exit_code=1)
+    print("ok   weights of few bits:", bits, flush=True)
 
 
-def options_of_the_build(c):
+def options_of_the_build(c, words):
     """What the build was told is told to aotc weights by the artifact: shapes, instruction sets, precision."""
     image = torch.randn(2, 3, 20, 20)
     for how, seed in (("a", 1), ("b", 2)):
         c.export("told_" + how, fill(Convs(), "drawn", seed), (image,), ({0: torch.export.Dim("n", min=1, max=8)},))
     with open(c.at("told.json"), "w") as f:
         json.dump({"inputs": {"x": {"shape": ["n", 3, 20, 20]}}, "dims": {"n": {"min": 1, "max": 4, "tune": [2]}}}, f)
-    for words in (["--cpu", "portable"], ["--precision", "bf16", "--cpu", "avx2"], ["--cpu", "avx2", "--winograd4", "--threads", "3"]):
-        for how in "ab":
-            c.build("told_" + how, c.at(f"told_{how}.pt2"), "--shapes", c.at("told.json"), *words)
-        c.exchanged("told_a", "told_b", {"x": image.numpy()})
-    print("ok   options of the build", flush=True)
+    for how in "ab":
+        c.build("told_" + how, c.at(f"told_{how}.pt2"), "--shapes", c.at("told.json"), *words)
+    c.exchanged("told_a", "told_b", {"x": image.numpy()})
+    print("ok   options of the build:", *words, flush=True)
 
 
 def methods(c):
@@ -321,7 +321,12 @@ def refusals(c):
     print("ok   refusals", flush=True)
 
 
-TESTS = [one_program_other_values, few_bits, options_of_the_build, methods, single_weights, damaged_files, refusals]
+TESTS = {"mlp": lambda c: one_program_other_values(c, "mlp"), "convs": lambda c: one_program_other_values(c, "convs"),
+         "decoder": lambda c: one_program_other_values(c, "decoder"), "int8": lambda c: few_bits(c, "int8"), "int4": lambda c: few_bits(c, "int4"),
+         "bf16": lambda c: few_bits(c, "bf16"), "portable": lambda c: options_of_the_build(c, ["--cpu", "portable"]),
+         "precision": lambda c: options_of_the_build(c, ["--precision", "bf16", "--cpu", "avx2"]),
+         "winograd4": lambda c: options_of_the_build(c, ["--cpu", "avx2", "--winograd4", "--threads", "3"]), "methods": methods,
+         "single_weights": single_weights, "damaged_files": damaged_files, "refusals": refusals}
 
 
 def main():
@@ -331,10 +336,9 @@ def main():
     p.add_argument("tests", nargs="*")
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
-    torch.manual_seed(0)
-    for test in TESTS:
-        if not o.tests or test.__name__ in o.tests:
-            test(Case(o))
+    for name in o.tests or thirds.some(TESTS, "tests of weights that are exchanged"):
+        torch.manual_seed(0)
+        TESTS[name](Case(o))
 
 
 main()

@@ -16,6 +16,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 sys.path.insert(0, os.path.dirname(__file__))
 from opinfo_sweep import describe
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import thirds
+
 warnings.filterwarnings("ignore")
 FAMILIES = {}
 
@@ -289,7 +292,7 @@ def export(o):
     torch.manual_seed(o.seed)
     os.makedirs(o.dir, exist_ok=True)
     manifest, dtype = [], getattr(torch, o.dtype)
-    for name in o.families.split(",") if o.families else FAMILIES:
+    for name in o.families.split(",") if o.families else thirds.some(FAMILIES, "families of gradients") if o.verb == "test" else FAMILIES:
         r = random.Random(f"{name} {o.seed}")
         calls = [FAMILIES[name](r) for _ in range(o.count)]
         calls = [(fn, [a.to(dtype) if a.is_floating_point() else a for a in args]) for fn, args in calls]

@@ -24,6 +24,9 @@ import adapters
 import binding
 import slots
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import thirds
+
 tf.logging.set_verbosity_error()
 
 
@@ -207,7 +210,7 @@ def main():
     refusals()
     names = [o.family] if o.family else sorted(FAMILIES)
     random.Random(o.seed).shuffle(names)
-    for i in range(o.count):
+    for i in range(o.count) if o.family else thirds.some(range(o.count), "drawn decoders in slots"):
         family, rng = names[i % len(names)], random.Random(f"{o.seed} {i}")
         torch.manual_seed(o.seed * 1000 + i)
         model = drawn(rng, family)

@@ -14,6 +14,9 @@ import sys
 import torch
 
 here = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(here, ".."))
+import thirds
+
 root = os.path.abspath(os.path.join(here, "..", ".."))
 sample = os.path.join(root, "samples", "custom_kernel")
 
@@ -162,9 +165,11 @@ class Refusals:
         self.jobs.append((len(self.jobs), case, how))
 
     def all(self):
+        jobs = thirds.some(self.jobs, "descriptions of kernels that are refused")
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            faults = [f for f in pool.map(lambda job: self.one(job[0], *job[1], **job[2]), self.jobs) if f]
+            faults = [f for f in pool.map(lambda job: self.one(job[0], *job[1], **job[2]), jobs) if f]
         assert not faults, "\n\n".join(faults)
+        return len(jobs)
 
     def one(self, n, text, code, *said, well_formed=None, model=None):
         """What is wrong with how it is refused; empty: nothing."""
@@ -247,8 +252,7 @@ def refusals(o, work, kinds):
         r.text(json.dumps({"kernels": [pointwise(expression)]}), 3, "$.kernels[0].pointwise", said, model=clip)
     r.text(json.dumps({"kernels": [pointwise(["x", "y"])]}), 3, "2 entries for the 1 results", model=clip, well_formed=True)
     r.text(json.dumps({"kernels": [pointwise("x")]}), 4, "only writes its arguments", model=os.path.join(work, "written.pt2"))
-    r.all()
-    print(f"ok   {len(r.jobs)} descriptions are refused")
+    print(f"ok   {r.all()} descriptions are refused")
 
 
 def main():

@@ -17,6 +17,9 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, ".."))
+import thirds
+
 SAMPLES = os.path.join(HERE, "..", "..", "samples")
 ROWS, CACHE = 24, 48
 
@@ -423,6 +426,8 @@ if __name__ == "__main__":
         from ray_cluster import python_with_ray
 
         python = python_with_ray()
+        if not thirds.takes(0, "Ray Serve's sample"):
+            sys.exit(77)
         shutil.rmtree(o.work, ignore_errors=True)
         os.makedirs(o.work)
         make(o)

@@ -1,7 +1,7 @@
 """Artifacts with weights of few bits (--weights): verify holds them to eager with the same rounded weights, on every instruction set here; they
-are as small as they say; what is refused says why.
+are as small as they say; what is refused says why. A third of the cases a commit (tests/thirds.py), or those that are named.
 
-    stored_weights.py --aotc BIN --work DIR
+    stored_weights.py --aotc BIN --work DIR [name ...]
 """
 import argparse
 import copy
@@ -16,6 +16,7 @@ from torch import nn
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, here)
 import run_models
+import thirds
 
 
 class Decoder(nn.Module):
@@ -78,48 +79,43 @@ def cases():
             "products": (Products(), (torch.randn(3, 5, 100),), ({0: batch},), 2)}
 
 
-def mixed(o):
+def mixed(o, weights, precision):
     """--precision beside --weights: products of stored weights keep float32's accuracy, all other contractions go by --precision."""
-    pt2 = os.path.join(o.work, "folded.pt2")
-    for weights in ("int8", "int4"):
-        for precision in ("bf16", "auto"):
-            so = os.path.join(o.work, f"mixed_{weights}_{precision}.so")
-            report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--weights", weights, "--precision", precision, "--json"))
-            run_models.validate("report", report)
-            assert len(report["stored_weights"]["weights"]) >= 4, report["stored_weights"]
-            steps = report["precision"]["steps"]
-            assert len(steps) == 2 and (precision == "auto" or all(s["precision"] == "bf16" for s in steps)), report["precision"]
-            told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
-            assert told["pass"], told
-            first = [r for r in told["outputs"] if r["name"] == told["outputs"][0]["name"]]  # the product of `summed`
-            assert all(r["err_aotc"] < 1e-5 for r in first), first
-            print(f"ok   {weights} with --precision {precision}: {sum(s['precision'] == 'bf16' for s in steps)} of {len(steps)} other products in bf16")
+    pt2, so = exported(o, "folded"), os.path.join(o.work, f"mixed_{weights}_{precision}.so")
+    report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--weights", weights, "--precision", precision, "--json"))
+    run_models.validate("report", report)
+    assert len(report["stored_weights"]["weights"]) >= 4, report["stored_weights"]
+    steps = report["precision"]["steps"]
+    assert len(steps) == 2 and (precision == "auto" or all(s["precision"] == "bf16" for s in steps)), report["precision"]
+    told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+    assert told["pass"], told
+    first = [r for r in told["outputs"] if r["name"] == told["outputs"][0]["name"]]  # the product of `summed`
+    assert all(r["err_aotc"] < 1e-5 for r in first), first
+    print(f"ok   {weights} with --precision {precision}: {sum(s['precision'] == 'bf16' for s in steps)} of {len(steps)} other products in bf16")
 
 
-def int8_rows(o):
+def int8_rows(o, name, isa):
     """--activations int8: verify's limit is what the same rounding costs eager, and the artifact's error is that; references carry it."""
-    for name, (_, _, _, outputs) in cases().items():
-        pt2 = os.path.join(o.work, name + ".pt2")
-        for isa in native(o.aotc):
-            so = os.path.join(o.work, f"{name}_rows_{isa}.so")
-            report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--cpu", isa, "--weights", "int8", "--activations", "int8", "--json"))
-            run_models.validate("report", report)
-            assert report["stored_weights"]["activations"] == "int8", report["stored_weights"]
-            assert any("gemm_int8" in json.dumps(c) for c in report["choices"]), report["choices"]
-            meta = json.loads(run_models.sh(o.aotc, "inspect", so, "--json"))
-            run_models.validate("metadata", {k: v for k, v in meta.items() if k not in ("seal", "file", "kind", "system")})
-            assert "times rows of int8" in run_models.sh(o.aotc, "inspect", so)
-            told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
-            assert told["pass"] and len(told["outputs"]) >= outputs, told
-            assert told["int8_rows"] and all(1e-4 < e < 0.03 for e in told["int8_rows"].values()), told["int8_rows"]
-            touched = [r for r in told["outputs"] if r["err_eager_int8"] > 1e-4]
-            # which products have rows of int8 is the cost model's choice on each instruction set: no error is above theirs, one at least is theirs
-            assert all(r["err_aotc"] < 2 * r["err_eager_int8"] for r in touched), told["outputs"]
-            assert any(r["err_aotc"] > 0.5 * r["err_eager_int8"] for r in touched), told["outputs"]
-            print(f"ok   {name} with rows of int8 {isa}: error {max(r['err_aotc'] for r in touched):.2g}")
-        stored = os.path.join(o.work, name + "_rows_stored")
-        run_models.sh(o.aotc, "references", so, "--against", pt2, "-o", stored)
-        run_models.sh(o.aotc, "verify", so, "--inputs", os.path.join(stored, "inputs"), "--expected", os.path.join(stored, "expected"))
+    pt2, outputs = exported(o, name), cases()[name][3]
+    so = os.path.join(o.work, f"{name}_rows_{isa}.so")
+    report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--cpu", isa, "--weights", "int8", "--activations", "int8", "--json"))
+    run_models.validate("report", report)
+    assert report["stored_weights"]["activations"] == "int8", report["stored_weights"]
+    assert any("gemm_int8" in json.dumps(c) for c in report["choices"]), report["choices"]
+    meta = json.loads(run_models.sh(o.aotc, "inspect", so, "--json"))
+    run_models.validate("metadata", {k: v for k, v in meta.items() if k not in ("seal", "file", "kind", "system")})
+    assert "times rows of int8" in run_models.sh(o.aotc, "inspect", so)
+    told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+    assert told["pass"] and len(told["outputs"]) >= outputs, told
+    assert told["int8_rows"] and all(1e-4 < e < 0.03 for e in told["int8_rows"].values()), told["int8_rows"]
+    touched = [r for r in told["outputs"] if r["err_eager_int8"] > 1e-4]
+    # which products have rows of int8 is the cost model's choice on each instruction set: no error is above theirs, one at least is theirs
+    assert all(r["err_aotc"] < 2 * r["err_eager_int8"] for r in touched), told["outputs"]
+    assert any(r["err_aotc"] > 0.5 * r["err_eager_int8"] for r in touched), told["outputs"]
+    print(f"ok   {name} with rows of int8 {isa}: error {max(r['err_aotc'] for r in touched):.2g}")
+    stored = os.path.join(o.work, f"{name}_rows_{isa}_stored")
+    run_models.sh(o.aotc, "references", so, "--against", pt2, "-o", stored)
+    run_models.sh(o.aotc, "verify", so, "--inputs", os.path.join(stored, "inputs"), "--expected", os.path.join(stored, "expected"))
 
 
 class Untied(nn.Module):
@@ -134,22 +130,19 @@ class Untied(nn.Module):
         return self.head(self.embed(ids) + self.place(ids % 50)).tanh()
 
 
-def embeddings(o):
+def embeddings(o, name, storage, most):
     """Tables that rows are looked up in lie in few bits where they are large; one that is the head, too, is stored once."""
-    ids, seq = (torch.randint(0, 1000, (1, 7)),), torch.export.Dim("seq", min=1, max=60)
-    for name, module, table in (("untied", Untied(), "embed.weight"), ("tied", Decoder(64, 192), "embed.weight")):
-        pt2 = os.path.join(o.work, name + ".pt2")
-        torch.export.save(torch.export.export(module.eval(), ids, dynamic_shapes=({1: seq},)), pt2)
-        floats = sum(p.numel() * 4 for p in module.parameters())
-        for storage, most in (("int8", 0.32), ("int4", 0.32 if name == "untied" else 0.22), ("bf16", 0.55)):
-            so = os.path.join(o.work, f"{name}_table_{storage}.so")
-            report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--weights", storage, "--json"))
-            assert table in [w["name"] for w in report["stored_weights"]["weights"]], report["stored_weights"]
-            assert "place.weight" not in json.dumps(report["stored_weights"]), report["stored_weights"]
-            assert report["weights_bytes"] < most * floats, (name, storage, report["weights_bytes"], floats)
-            told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
-            assert told["pass"], told
-            print(f"ok   {name} {storage}: weights {report['weights_bytes']} bytes of {floats}")
+    module, table, pt2 = {"untied": Untied, "tied": lambda: Decoder(64, 192)}[name](), "embed.weight", os.path.join(o.work, name + ".pt2")
+    torch.export.save(torch.export.export(module.eval(), (torch.randint(0, 1000, (1, 7)),), dynamic_shapes=({1: torch.export.Dim("seq", min=1, max=60)},)), pt2)
+    floats = sum(p.numel() * 4 for p in module.parameters())
+    so = os.path.join(o.work, f"{name}_table_{storage}.so")
+    report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--weights", storage, "--json"))
+    assert table in [w["name"] for w in report["stored_weights"]["weights"]], report["stored_weights"]
+    assert "place.weight" not in json.dumps(report["stored_weights"]), report["stored_weights"]
+    assert report["weights_bytes"] < most * floats, (name, storage, report["weights_bytes"], floats)
+    told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+    assert told["pass"], told
+    print(f"ok   {name} {storage}: weights {report['weights_bytes']} bytes of {floats}")
 
 
 def losses(o):
@@ -188,47 +181,52 @@ def refused(o, pt2, *args):
     return r.stderr
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
-    torch.manual_seed(2)
-    storages = [("int8",), ("int4",), ("int8", "--weight-group", "0"), ("bf16",), ("int4", "--weight-group", "128"), ("int4", "--weight-group", "0")]
-    for name, (module, args, dims, outputs) in cases().items():
-        pt2 = os.path.join(o.work, name + ".pt2")
+STORAGES = [("int8",), ("int4",), ("int8", "--weight-group", "0"), ("bf16",), ("int4", "--weight-group", "128"), ("int4", "--weight-group", "0")]
+
+
+def exported(o, name):
+    """The archive of a case: the same weights whichever test asks first."""
+    pt2 = os.path.join(o.work, name + ".pt2")
+    if name not in o.exported:
+        o.exported.add(name)
+        torch.manual_seed(2)
+        module, args, dims, _ = cases()[name]
         torch.export.save(torch.export.export(module.eval(), args, dynamic_shapes=dims), pt2)
-        for i, storage in enumerate(storages):
-            for isa in native(o.aotc) if i < 2 or storage == ("bf16",) else ["native"]:
-                so = os.path.join(o.work, f"{name}_{'_'.join(storage).replace('--weight-group_', 'g')}_{isa}.so")
-                report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--cpu", isa, "--weights", *storage, "--json"))
-                run_models.validate("report", report)
-                stored = report["stored_weights"]
-                assert stored["weights"] and stored["bytes"] < stored["bytes_before"] * {"int8": 0.3, "int4": 0.22, "bf16": 0.51}[storage[0]], stored
-                forms = ("gemm_bf16w",) if storage[0] == "bf16" else ("gemm_quant", "gemm_unpack")
-                assert any(form in json.dumps(c) for form in forms for c in report["choices"]), report["choices"]
-                meta = json.loads(run_models.sh(o.aotc, "inspect", so, "--json"))
-                run_models.validate("metadata", {k: v for k, v in meta.items() if k not in ("seal", "file", "kind", "system")})
-                assert stored["as"] in run_models.sh(o.aotc, "inspect", so)
-                told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
-                assert told["pass"] and len(told["outputs"]) >= outputs, told
-                worst = max(r["err_archive"] for r in told["outputs"])
-                assert 1e-4 < worst < {"int8": 0.06, "int4": 0.8, "bf16": 0.03}[storage[0]], worst  # rounding shows, and is no more than rounding
-                print(f"ok   {name} {' '.join(storage)} {isa}: {stored['bytes']} of {stored['bytes_before']} bytes, "
-                      f"error {max(r['err_aotc'] for r in told['outputs']):.2g}, against the weights before rounding {worst:.2g}")
-        left = {w["name"]: w["why"] for w in stored["left"]}
-        if name == "products":
-            assert left == {"c": "it is small"}, left
-        if name == "folded":
-            assert len(left) == 2 and "computed" in left["scaled.folded"] and "other way round" in left["both"], left
-            explained = run_models.sh(o.aotc, "explain", so)
-            assert all(f"  {w}: as it is: {why}" in explained for w, why in left.items()), explained
-            assert "\n  summed+parts" in explained and "twin.weight" in explained and "\n  other.weight: " in explained, explained
-    mixed(o)
-    int8_rows(o)
-    embeddings(o)
-    losses(o)
+    return pt2
+
+
+def stored(o, name, storage, isa):
+    pt2, outputs = exported(o, name), cases()[name][3]
+    so = os.path.join(o.work, f"{name}_{'_'.join(storage).replace('--weight-group_', 'g')}_{isa}.so")
+    report = json.loads(run_models.sh(o.aotc, "build", pt2, "-o", so, "--cpu", isa, "--weights", *storage, "--json"))
+    run_models.validate("report", report)
+    told_of = report["stored_weights"]
+    assert told_of["weights"] and told_of["bytes"] < told_of["bytes_before"] * {"int8": 0.3, "int4": 0.22, "bf16": 0.51}[storage[0]], told_of
+    forms = ("gemm_bf16w",) if storage[0] == "bf16" else ("gemm_quant", "gemm_unpack")
+    assert any(form in json.dumps(c) for form in forms for c in report["choices"]), report["choices"]
+    meta = json.loads(run_models.sh(o.aotc, "inspect", so, "--json"))
+    run_models.validate("metadata", {k: v for k, v in meta.items() if k not in ("seal", "file", "kind", "system")})
+    assert told_of["as"] in run_models.sh(o.aotc, "inspect", so)
+    told = json.loads(run_models.sh(o.aotc, "verify", so, "--against", pt2, "--json"))
+    assert told["pass"] and len(told["outputs"]) >= outputs, told
+    worst = max(r["err_archive"] for r in told["outputs"])
+    assert 1e-4 < worst < {"int8": 0.06, "int4": 0.8, "bf16": 0.03}[storage[0]], worst  # rounding shows, and is no more than rounding
+    print(f"ok   {name} {' '.join(storage)} {isa}: {told_of['bytes']} of {told_of['bytes_before']} bytes, "
+          f"error {max(r['err_aotc'] for r in told['outputs']):.2g}, against the weights before rounding {worst:.2g}")
+    if storage != STORAGES[-1]:
+        return
+    left = {w["name"]: w["why"] for w in told_of["left"]}
+    if name == "products":
+        assert left == {"c": "it is small"}, left
+    if name == "folded":
+        assert len(left) == 2 and "computed" in left["scaled.folded"] and "other way round" in left["both"], left
+        explained = run_models.sh(o.aotc, "explain", so)
+        assert all(f"  {w}: as it is: {why}" in explained for w, why in left.items()), explained
+        assert "\n  summed+parts" in explained and "twin.weight" in explained and "\n  other.weight: " in explained, explained
+
+
+def refusals(o):
+    pt2 = exported(o, "products")
     assert "multiplies weights of int8 with one scale a column; these are as they are" in refused(o, pt2, "--activations", "int8")
     assert "these are int4" in refused(o, pt2, "--weights", "int4", "--activations", "int8")
     assert "groups of 32" in refused(o, pt2, "--weights", "int8", "--weight-group", "32", "--activations", "int8")
@@ -238,6 +236,33 @@ def main():
     assert "'48' is not known" in refused(o, pt2, "--weights", "int4", "--weight-group", "48")
     assert "weights stay as they are" in refused(o, pt2, "--weight-group", "32")
     print("ok   refusals")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    p.add_argument("names", nargs="*")
+    o = p.parse_args()
+    os.makedirs(o.work, exist_ok=True)
+    o.exported = set()
+    isas, tests = native(o.aotc), {}
+    for name in cases():
+        for i, storage in enumerate(STORAGES):
+            for isa in isas if i < 2 or storage == ("bf16",) else ["native"]:
+                tests[f"{name} {' '.join(storage)} {isa}"] = lambda of=(name, storage, isa): stored(o, *of)
+        for isa in isas:
+            tests[f"{name} rows {isa}"] = lambda of=(name, isa): int8_rows(o, *of)
+    for weights in ("int8", "int4"):
+        for precision in ("bf16", "auto"):
+            tests[f"{weights} beside {precision}"] = lambda of=(weights, precision): mixed(o, *of)
+    for name in ("untied", "tied"):
+        for storage, most in (("int8", 0.32), ("int4", 0.32 if name == "untied" else 0.22), ("bf16", 0.55)):
+            tests[f"{name} {storage}"] = lambda of=(name, storage, most): embeddings(o, *of)
+    tests.update(losses=lambda: losses(o), refusals=lambda: refusals(o))
+    for name in o.names or thirds.some(tests, "tests of stored weights", always=("losses", "refusals")):
+        torch.manual_seed(2)
+        tests[name]()
 
 
 main()

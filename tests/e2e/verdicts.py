@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import thirds
 
 
 class Fn(nn.Module):
@@ -54,24 +56,23 @@ class Tool:
         return told["pass"], told["outputs"]
 
 
-def overflow(t):
+def overflow(t, dtype, factor):
     """Where eager is infinite or NaN, an artifact is right that has what fp64 or eager has, and none that has anything else."""
-    for dtype, factor in ((torch.float16, 300.0), (torch.bfloat16, 1e25), (torch.float32, 1e25)):
-        x = torch.randn(4, 8).to(dtype).abs() + 1
-        cases = {"beyond": lambda x: x * factor * factor, "back": lambda x: x * factor * factor / factor / factor,
-                 "none": lambda x: x * factor * factor - x * factor * factor,
-                 "partly": lambda x: torch.cat([x[:2] * factor * factor, x[2:]])}
-        others = {"seven": lambda x: torch.full_like(x, 7), "infinite": lambda x: torch.full_like(x, -float("inf")), "nan": lambda x: x * float("nan")}
-        made = {n: t.built(f"{n}_{dtype}", f, x) for n, f in {**cases, **others}.items()}
-        for name in cases:
-            passed, rows = t.verdict(*made[name])
-            assert passed and all(r["limit"] < 1 for r in rows), (name, dtype, rows)
-            for other in others:
-                if (name, other) == ("none", "nan"):
-                    continue  # what eager has
-                passed, rows = t.verdict(made[other][0], made[name][1])
-                assert not passed, f"{other} passes for {name} in {dtype}: {rows}"
-    print("ok   where eager overflows")
+    x = torch.randn(4, 8).to(dtype).abs() + 1
+    cases = {"beyond": lambda x: x * factor * factor, "back": lambda x: x * factor * factor / factor / factor,
+             "none": lambda x: x * factor * factor - x * factor * factor,
+             "partly": lambda x: torch.cat([x[:2] * factor * factor, x[2:]])}
+    others = {"seven": lambda x: torch.full_like(x, 7), "infinite": lambda x: torch.full_like(x, -float("inf")), "nan": lambda x: x * float("nan")}
+    made = {n: t.built(f"{n}_{dtype}", f, x) for n, f in {**cases, **others}.items()}
+    for name in cases:
+        passed, rows = t.verdict(*made[name])
+        assert passed and all(r["limit"] < 1 for r in rows), (name, dtype, rows)
+        for other in others:
+            if (name, other) == ("none", "nan"):
+                continue  # what eager has
+            passed, rows = t.verdict(made[other][0], made[name][1])
+            assert not passed, f"{other} passes for {name} in {dtype}: {rows}"
+    print("ok   where eager overflows", dtype)
 
 
 def assertions(t):
@@ -134,8 +135,10 @@ def main():
     os.makedirs(o.work, exist_ok=True)
     torch.manual_seed(3)
     t = Tool(o)
-    for test in (overflow, assertions, examples):
-        test(t)
+    tests = {"overflow of float16": lambda: overflow(t, torch.float16, 300.0), "overflow of bfloat16": lambda: overflow(t, torch.bfloat16, 1e25),
+             "overflow of float32": lambda: overflow(t, torch.float32, 1e25), "assertions": lambda: assertions(t), "examples": lambda: examples(t)}
+    for name in thirds.some(tests, "tests of verdicts"):
+        tests[name]()
 
 
 main()
