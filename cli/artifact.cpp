@@ -38,15 +38,15 @@ std::string stored_weights_text(const nlohmann::json& stored) {
 }
 
 void add_check_weights(CLI::App& app, bool& check_weights) {
-  app.add_flag("--check-weights", check_weights, "read all of the artifact and its weights and compare it with what was built");
+  add_flag(app, "--check-weights", check_weights, "read all of the artifact and its weights and compare it with what was built");
 }
 
 void add_weights_file(CLI::App& app, std::string& weights) {
-  app.add_option("--weights", weights, "a weights file for the artifact (aotc weights), instead of its own weights");
+  add_option(app, "--weights", weights, "a weights file for the artifact (aotc weights), instead of its own weights");
 }
 
 void add_method(CLI::App& app, std::string& method) {
-  app.add_option("--method", method, "which of the artifact's methods; default: the only one");
+  add_option(app, "--method", method, "which of the artifact's methods; default: the only one");
 }
 
 namespace {

@@ -1,6 +1,5 @@
 #pragma once
 // A model.so as the command line uses it: opened through its C ABI, run on host tensors.
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -9,6 +8,7 @@
 
 #include "aotc/loader.h"
 #include "graph/interp.h"
+#include "options.h"
 #include "search/device.h"
 
 namespace aotc::cli {

@@ -18,18 +18,13 @@ constexpr double kBlockUs = 4000;  // of runs of one before the other's turn
 constexpr int kLongest = 8;        // times the seconds that were asked for
 
 /// "5%" or 0.05.
-CLI::Validator share_of_time() {
-  return CLI::Validator(
-      [](std::string& text) -> std::string {
-        const bool percent = !text.empty() && text.back() == '%';
-        std::string number = percent ? text.substr(0, text.size() - 1) : text;
-        double v = 0;
-        if (!CLI::detail::lexical_cast(number, v) || !std::isfinite(v) || v < 0)
-          return fmt::format("'{}' is not a share of the time, as 5% or 0.05", text);
-        text = fmt::format("{:.17g}", percent ? v / 100 : v);
-        return {};
-      },
-      "SHARE");
+std::string share_of_time(std::string& text) {
+  const bool percent = !text.empty() && text.back() == '%';
+  const std::string number = percent ? text.substr(0, text.size() - 1) : text;
+  double v = 0;
+  if (!read_number(number, v) || !std::isfinite(v) || v < 0) return fmt::format("'{}' is not a share of the time, as 5% or 0.05", text);
+  text = fmt::format("{:.17g}", percent ? v / 100 : v);
+  return {};
 }
 
 /// The median of a block's runs, without its first where there are others: that one finds the other program's data in the caches.
@@ -93,12 +88,12 @@ void require_same_inputs(const Artifact& baseline, const Artifact& artifact) {
 }  // namespace
 
 void add_baseline(CLI::App& app, BaselineOptions& o) {
-  app.add_option("--baseline", o.file,
-                 "an artifact, which is timed in turns with this one, or what bench --json wrote earlier on this machine (FILE.json): exit "
-                 "code 1 where this one is slower by more than --max-regression, beyond doubt");
-  app.add_option("--max-regression", o.max_regression,
-                 "with --baseline: how much longer than it a run may take, as 5% or 0.05; default: 5%")
-      ->transform(share_of_time());
+  add_option(app, "--baseline", o.file,
+             "an artifact, which is timed in turns with this one, or what bench --json wrote earlier on this machine (FILE.json): exit "
+             "code 1 where this one is slower by more than --max-regression, beyond doubt");
+  add_option(app, "--max-regression", o.max_regression,
+             "with --baseline: how much longer than it a run may take, as 5% or 0.05; default: 5%")
+      .transform(share_of_time, "SHARE");
 }
 
 Ratio time_in_turns(Session& baseline, Session& program, double seconds, double max_regression, double* baseline_us, double* program_us) {

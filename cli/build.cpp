@@ -89,11 +89,11 @@ std::string static_prefix(const Options& o, const std::string& output) {
 Run add_build(CLI::App& app) {
   auto o = std::make_shared<Options>();
   o->front.add_to(app, true);
-  app.add_option("-o,--output", o->build.output,
-                 "path of the artifact; default: the model's name with .so (static: .a), in the current directory");
-  app.add_option("--emit", o->emit, "shared: an object to be loaded; static: CPU: an archive and a header to be linked into programs")
-      ->check(CLI::IsMember({"shared", "static"}));
-  app.add_option("--prefix", o->prefix, "of --emit static: what its names in C begin with (NAME_get_api); default: the file's name");
+  add_option(app, "-o,--output", o->build.output,
+             "path of the artifact; default: the model's name with .so (static: .a), in the current directory");
+  add_option(app, "--emit", o->emit, "shared: an object to be loaded; static: CPU: an archive and a header to be linked into programs")
+      .one_of({"shared", "static"});
+  add_option(app, "--prefix", o->prefix, "of --emit static: what its names in C begin with (NAME_get_api); default: the file's name");
   std::vector<std::string> modes;
   std::string said;
   for (const pipeline::Mode& m : pipeline::kModes) {
@@ -101,18 +101,18 @@ Run add_build(CLI::App& app) {
     said += fmt::format("{}{}: {}", said.empty() ? "" : "; ", m.name, m.text);
   }
   add_custom_operators(app, o->operators);
-  app.add_option("--mode", o->mode, said)->check(CLI::IsMember(modes));
-  app.add_option("--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for")->check(not_negative());
-  app.add_option("--tuning-db", o->build.tuning_db, "tuning database (JSON) to read, and with max-autotune to extend");
-  app.add_flag("--error-on-tuning-miss", o->build.error_on_tuning_miss,
-               "fail, and say which they are, where kernels that could be tuned are not in the tuning database");
-  app.add_option("-j,--jobs", o->build.jobs, "parallel compiles; default: all processors")->check(not_negative());
+  add_option(app, "--mode", o->mode, said).one_of(modes);
+  add_option(app, "--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for").not_negative();
+  add_option(app, "--tuning-db", o->build.tuning_db, "tuning database (JSON) to read, and with max-autotune to extend");
+  add_flag(app, "--error-on-tuning-miss", o->build.error_on_tuning_miss,
+           "fail, and say which they are, where kernels that could be tuned are not in the tuning database");
+  add_option(app, "-j,--jobs", o->build.jobs, "parallel compiles; default: all processors").not_negative();
   o->cache.add_to(app);
-  app.add_option("--keep", o->build.keep_dir, "leave the plan, every generated source and the compiler lines as a script in this folder");
-  app.add_flag("--weights-file", o->weights_file, "put the weights in a file beside the artifact (default above 1 GB)");
-  app.add_flag("--own-weights", o->build.own_weights,
-               "CPU: models copy their weights to huge pages of the process's own when they are loaded, unless told otherwise "
-               "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
+  add_option(app, "--keep", o->build.keep_dir, "leave the plan, every generated source and the compiler lines as a script in this folder");
+  add_flag(app, "--weights-file", o->weights_file, "put the weights in a file beside the artifact (default above 1 GB)");
+  add_flag(app, "--own-weights", o->build.own_weights,
+           "CPU: models copy their weights to huge pages of the process's own when they are loaded, unless told otherwise "
+           "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
   return [o](const Common& common) {
     define(o->operators);
     o->build.methods = o->front.methods();

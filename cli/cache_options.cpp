@@ -26,11 +26,11 @@ uint64_t parse_bytes(const std::string& text) {
 }  // namespace
 
 void CacheArgs::add_to(CLI::App& app) {
-  app.add_option("--cache", folder,
-                 "folder of compiled objects, which any number of builds and machines may share; 'none': no cache (default: "
-                 "~/.cache/aotc, or $XDG_CACHE_HOME/aotc)");
-  app.add_option("--cache-limit", limit, "bytes of that cache (500M, 2G): what was not used for longest goes first; default: 5G");
-  app.add_flag("--cache-read-only", read_only, "take objects from the cache, write none: for jobs that are not trusted");
+  add_option(app, "--cache", folder,
+             "folder of compiled objects, which any number of builds and machines may share; 'none': no cache (default: "
+             "~/.cache/aotc, or $XDG_CACHE_HOME/aotc)");
+  add_option(app, "--cache-limit", limit, "bytes of that cache (500M, 2G): what was not used for longest goes first; default: 5G");
+  add_flag(app, "--cache-read-only", read_only, "take objects from the cache, write none: for jobs that are not trusted");
 }
 
 emit::CacheOptions CacheArgs::get() const {

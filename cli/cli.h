@@ -1,11 +1,11 @@
 #pragma once
-// The command line: one verb, one file. A verb registers its options on its CLI11 subcommand and returns what runs it; main.cpp holds the
+// The command line: one verb, one file. A verb registers its options (options.h) and returns what runs it; main.cpp holds the
 // table of verbs and the one place where failures become exit codes.
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 
 #include "base/diagnostic.h"
+#include "options.h"
 
 namespace aotc::cli {
 
@@ -26,10 +26,6 @@ struct Verb {
   Run (*add)(CLI::App& app);
   bool hidden = false;  ///< not listed: for aotc's own child processes
 };
-
-/// Checks of options that are numbers of at least, or above, 0.
-CLI::Validator not_negative();
-CLI::Validator positive();
 
 Run add_build(CLI::App& app);
 Run add_inspect(CLI::App& app);

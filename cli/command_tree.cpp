@@ -1,5 +1,8 @@
 #include "command_tree.h"
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
 namespace aotc::cli {
 namespace {
 

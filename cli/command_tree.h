@@ -1,8 +1,9 @@
 #pragma once
 // What the command line takes, as data: read off CLI11's own tree, so that help, completion and man pages say the same.
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "options.h"
 
 namespace aotc::cli {
 

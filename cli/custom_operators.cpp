@@ -9,16 +9,16 @@
 namespace aotc::cli {
 
 void add_custom_operators(CLI::App& app, CustomOperators& operators) {
-  app.add_option(
-         "--torch-library", operators.libraries,
-         "a library that registers custom operators of the archive (TORCH_LIBRARY), as torch.ops.load_library takes it: their reference "
-         "(repeatable)")
-      ->allow_extra_args(false);
-  app.add_option(
-         "--torch-module", operators.modules,
-         "a Python module or .py file that defines custom operators of the archive (torch.library.custom_op): their reference, in a "
-         "Python of its own: that of VIRTUAL_ENV, of CONDA_PREFIX, of PATH where it has torch, or of LibTorch's environment (repeatable)")
-      ->allow_extra_args(false);
+  add_option(
+      app, "--torch-library", operators.libraries,
+      "a library that registers custom operators of the archive (TORCH_LIBRARY), as torch.ops.load_library takes it: their reference "
+      "(repeatable)")
+      .repeated();
+  add_option(
+      app, "--torch-module", operators.modules,
+      "a Python module or .py file that defines custom operators of the archive (torch.library.custom_op): their reference, in a "
+      "Python of its own: that of VIRTUAL_ENV, of CONDA_PREFIX, of PATH where it has torch, or of LibTorch's environment (repeatable)")
+      .repeated();
 }
 
 void define(const CustomOperators& operators) {

@@ -15,12 +15,12 @@ Run add_finish_artifact(CLI::App& app) {
     std::optional<uint64_t> file_hash;
   };
   auto o = std::make_shared<Options>();
-  app.add_option("linked", o->linked, "what the linker made")->required();
-  app.add_option("-o,--output", o->output, "path of the artifact")->required();
-  app.add_option("--section", o->section, "that holds the weights, or a page that stands in for them");
-  app.add_option("--blob", o->blob, "the weights that take the place of the stand-in");
-  app.add_option("--file-bytes", o->file_bytes, "of the weights in a file beside it");
-  app.add_option("--file-hash", o->file_hash, "of the weights in a file beside it");
+  add_option(app, "linked", o->linked, "what the linker made").required();
+  add_option(app, "-o,--output", o->output, "path of the artifact").required();
+  add_option(app, "--section", o->section, "that holds the weights, or a page that stands in for them");
+  add_option(app, "--blob", o->blob, "the weights that take the place of the stand-in");
+  add_option(app, "--file-bytes", o->file_bytes, "of the weights in a file beside it");
+  add_option(app, "--file-hash", o->file_hash, "of the weights in a file beside it");
   return [o](const Common&) {
     emit::SealedWeights weights{o->section, o->file_bytes, o->file_hash};
     std::optional<emit::Blob> blob;

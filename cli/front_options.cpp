@@ -63,75 +63,73 @@ void give_shapes(std::vector<pipeline::MethodOptions>& methods, const std::strin
 }  // namespace
 
 void FrontArgs::add_to(CLI::App& app, bool several) {
-  CLI::Option* model = app.add_option("model", models,
-                                      several ? "a .pt2 saved by torch.export.save; or several as the methods of one artifact, NAME=FILE "
-                                                "each: prefill=a.pt2 decode=b.pt2. They share weights, and states of one name"
-                                              : "a .pt2 saved by torch.export.save");
-  model->required();
-  if (!several) model->expected(1);
-  app.add_option("--shapes", shapes,
-                 "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json); of several methods NAME=FILE, "
-                 "repeatable, or one file with {\"methods\": {NAME: {..}}}")
-      ->allow_extra_args(false);
-  app.add_option("--kernels", kernels,
-                 "kernels.json: kernels of your own for the archive's custom operators, as expressions, C or C++ sources, objects, static "
-                 "libraries or CUDA sources (schemas/kernels.schema.json, samples/custom_kernel)");
-  app.add_option("--cpu", cpu,
-                 "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
-                 "deployment), or a list of avx2,avx512,avx512_bf16,amx");
-  app.add_option("--threads", threads,
-                 fmt::format("threads of a run that choices aim at; default: the processors that this process may use for --cpu native, {} "
-                             "for instruction sets that are named",
-                             kNamedThreads))
-      ->check(CLI::Range(1, 1024));
-  app.add_flag("--winograd4", winograd4,
-               "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 times the error of a direct "
-               "sum in each (check with aotc verify)");
-  app.add_flag(
-      "--strassen", strassen,
-      "CPU: products of float32 with constant weights may go by Strassen's seven products of halves: up to 1.1 times as fast, at 1.7 "
-      "times the error where rows are alike, and the error of the larger row where they are not (check with aotc verify)");
-  app.add_flag("--reproducible", reproducible,
-               "CPU: a row of the results has the same bits whatever rows stand beside it in the batch, on any number of threads of one "
-               "instruction set: products sum in one order, and one plan serves all sizes");
-  app.add_option(
-      "--weights", weights,
+  const Option model = add_option(app, "model", models,
+                                  several ? "a .pt2 saved by torch.export.save; or several as the methods of one artifact, NAME=FILE "
+                                            "each: prefill=a.pt2 decode=b.pt2. They share weights, and states of one name"
+                                          : "a .pt2 saved by torch.export.save");
+  model.required();
+  if (!several) model.one_value();
+  add_option(app, "--shapes", shapes,
+             "shapes.json: dimensions, their ranges and variants (schemas/shapes.schema.json); of several methods NAME=FILE, "
+             "repeatable, or one file with {\"methods\": {NAME: {..}}}")
+      .repeated();
+  add_option(app, "--kernels", kernels,
+             "kernels.json: kernels of your own for the archive's custom operators, as expressions, C or C++ sources, objects, static "
+             "libraries or CUDA sources (schemas/kernels.schema.json, samples/custom_kernel)");
+  add_option(app, "--cpu", cpu,
+             "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
+             "deployment), or a list of avx2,avx512,avx512_bf16,amx");
+  add_option(app, "--threads", threads,
+             fmt::format("threads of a run that choices aim at; default: the processors that this process may use for --cpu native, {} "
+                         "for instruction sets that are named",
+                         kNamedThreads))
+      .range(1, 1024);
+  add_flag(app, "--winograd4", winograd4,
+           "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 times the error of a direct "
+           "sum in each (check with aotc verify)");
+  add_flag(app, "--strassen", strassen,
+           "CPU: products of float32 with constant weights may go by Strassen's seven products of halves: up to 1.1 times as fast, at 1.7 "
+           "times the error where rows are alike, and the error of the larger row where they are not (check with aotc verify)");
+  add_flag(app, "--reproducible", reproducible,
+           "CPU: a row of the results has the same bits whatever rows stand beside it in the batch, on any number of threads of one "
+           "instruction set: products sum in one order, and one plan serves all sizes");
+  add_option(
+      app, "--weights", weights,
       "CPU: constant float32 weights of products, and large embeddings, are stored as int8, int4 or bf16, rounded to nearest; inputs, sums "
       "and all else stay float32 (what that costs in accuracy: the report, aotc verify)");
-  app.add_option("--max-weight-error", max_weight_error,
-                 "with --weights: fail where rounding changes a weight by more (relative L2 error); default: 0.01 for int8 (0.02 with "
-                 "--activations), 0.15 for int4, 0.005 for bf16")
-      ->check(positive());
-  app.add_option("--weight-group", weight_group,
-                 "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 32, with --activations 0)");
-  app.add_option(
-      "--activations", activations,
-      "CPU, with --weights int8: int8: products with these weights round the rows that they multiply to 8 bits as well, a scale a "
-      "row, and sum bytes, where that is faster (what that costs in accuracy: aotc verify)");
-  app.add_option("--cuda", cuda,
-                 "GPU architectures, for example sm_90a or sm_80,sm_90a,sm_100a: each has plans and code of its own in the artifact; with "
-                 "--cpu also those for CPUs, which are taken where no GPU can run it");
-  app.add_flag("--ptx", ptx, "with --cuda: code for the driver's compiler too, so that GPUs later than the newest architecture run it");
-  app.add_flag("--parameters-as-states", parameters_as_states,
-               "every parameter is a state that the caller reads and writes (training): nothing is computed from its saved value");
-  app.add_option("--states", states, "NAME,...: so are these parameters and buffers; * stands for any text")->delimiter(',');
-  app.add_option(
-      "--f32-matmul", f32_matmul,
+  add_option(app, "--max-weight-error", max_weight_error,
+             "with --weights: fail where rounding changes a weight by more (relative L2 error); default: 0.01 for int8 (0.02 with "
+             "--activations), 0.15 for int4, 0.005 for bf16")
+      .positive();
+  add_option(app, "--weight-group", weight_group,
+             "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 32, with --activations 0)");
+  add_option(app, "--activations", activations,
+             "CPU, with --weights int8: int8: products with these weights round the rows that they multiply to 8 bits as well, a scale a "
+             "row, and sum bytes, where that is faster (what that costs in accuracy: aotc verify)");
+  add_option(app, "--cuda", cuda,
+             "GPU architectures, for example sm_90a or sm_80,sm_90a,sm_100a: each has plans and code of its own in the artifact; with "
+             "--cpu also those for CPUs, which are taken where no GPU can run it");
+  add_flag(app, "--ptx", ptx, "with --cuda: code for the driver's compiler too, so that GPUs later than the newest architecture run it");
+  add_flag(app, "--parameters-as-states", parameters_as_states,
+           "every parameter is a state that the caller reads and writes (training): nothing is computed from its saved value");
+  add_option(app, "--states", states, "NAME,...: so are these parameters and buffers; * stands for any text").separated_by(',');
+  add_option(
+      app, "--f32-matmul", f32_matmul,
       "accuracy of float32 products on GPUs: highest (default: that of float32), high or medium (where the GPU has them, products of "
       "TF32, which has 11 bits), as torch.set_float32_matmul_precision");
-  app.add_option("--precision", precision,
-                 "what products, convolutions, attention and (on CPUs) recurrent layers of float32 multiply: f32 (default); bf16: rounded "
-                 "operands, float32 sums, all "
-                 "else float32, but convolutions' results that others add to are stored as bf16; auto: bf16 operands where that is faster "
-                 "and the outputs stay within --max-error (measured on sample inputs; explain shows it step by step)")
-      ->check(CLI::IsMember({"f32", "bf16", "auto"}));
-  app.add_option("--max-error", max_error,
-                 "of --precision auto: relative L2 error of every output against fp64; default: that of the model in bf16 in PyTorch")
-      ->check(positive());
-  app.add_option("--print-ir-after", print_ir_after,
-                 "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
-      ->delimiter(',');
-  app.add_option("--dump-dir", dump_dir, "write the IR after every stage and pass into this folder");
+  add_option(app, "--precision", precision,
+             "what products, convolutions, attention and (on CPUs) recurrent layers of float32 multiply: f32 (default); bf16: rounded "
+             "operands, float32 sums, all "
+             "else float32, but convolutions' results that others add to are stored as bf16; auto: bf16 operands where that is faster "
+             "and the outputs stay within --max-error (measured on sample inputs; explain shows it step by step)")
+      .one_of({"f32", "bf16", "auto"});
+  add_option(app, "--max-error", max_error,
+             "of --precision auto: relative L2 error of every output against fp64; default: that of the model in bf16 in PyTorch")
+      .positive();
+  add_option(app, "--print-ir-after", print_ir_after,
+             "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")
+      .separated_by(',');
+  add_option(app, "--dump-dir", dump_dir, "write the IR after every stage and pass into this folder");
 }
 
 std::vector<pipeline::MethodOptions> FrontArgs::methods() const {

@@ -240,8 +240,8 @@ Run add_inspect(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   auto method = std::make_shared<std::string>();
   auto check_weights = std::make_shared<bool>(false);
-  app.add_option("--method", *method, "only this method of the artifact, or program of the archive; default: all");
-  app.add_option("file", *path, "model.pt2 or model.so")->required();
+  add_option(app, "--method", *method, "only this method of the artifact, or program of the archive; default: all");
+  add_option(app, "file", *path, "model.pt2 or model.so").required();
   add_check_weights(app, *check_weights);
   return [path, method, check_weights](const Common& common) {
     json j, from = about(common);

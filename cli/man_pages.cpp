@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "command_tree.h"
 
 namespace aotc::cli {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <memory>
 
 #include "cli.h"
 #include "search/measure_worker.h"
@@ -10,7 +11,7 @@ namespace aotc::cli {
 
 Run add_measure_worker(CLI::App& app) {
   auto temporary = std::make_shared<bool>(false);
-  app.add_flag("--temporary", *temporary, "the program's own file is removed when it starts");
+  add_flag(app, "--temporary", *temporary, "the program's own file is removed when it starts");
   return [temporary](const Common&) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left to hear the answer
     char path[4096];

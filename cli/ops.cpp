@@ -10,7 +10,7 @@ namespace aotc::cli {
 
 Run add_ops(CLI::App& app) {
   auto markdown = std::make_shared<bool>(false);
-  app.add_flag("--markdown", *markdown, "as compiler/decompose/OPERATORS.md");
+  add_flag(app, "--markdown", *markdown, "as compiler/decompose/OPERATORS.md");
   return [markdown](const Common& common) {
     const nlohmann::json all = pipeline::support();
     if (common.json) {

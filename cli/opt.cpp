@@ -76,21 +76,20 @@ int run_opt(const Options& o, const Common& common) {
 
 Run add_opt(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("file", o->file, "text of a graph, of loops or of plans; without it the passes and stages are listed");
-  app.add_option(
-      "--passes", o->passes,
-      "comma-separated: passes ('all' for every one), 'loop' for a graph's fused loops, 'plan' for the plans of loops; without it "
-      "the text is verified and printed");
-  app.add_option("--variant", o->variants, "of the stage plan, several times: \"batch=1\", \"batch in [2, 64] by 2\", \"default\"");
-  app.add_flag("--size-classes", o->size_classes, "of the stage plan: a plan for each size class of a variant, as build makes them");
-  app.add_option("--precision", o->precisions,
-                 "of contractions of float32, for the pass precision: bf16, or of each in turn (bf16,f32: the first, all others)");
-  app.add_option("--cpu", o->cpu, "instruction sets, as for build");
-  app.add_option("--cuda", o->cuda, "GPU architectures, as for build");
-  app.add_option("--alternatives", o->alternatives,
-                 "what max-autotune may do otherwise for a whole program, with spaces between: \"strips_off loops_apart\"");
-  app.add_option("-o,--output", o->output, "write the text there instead of stdout");
-  app.add_flag("--trace", o->trace, "say what each pass did and how long it took");
+  add_option(app, "file", o->file, "text of a graph, of loops or of plans; without it the passes and stages are listed");
+  add_option(app, "--passes", o->passes,
+             "comma-separated: passes ('all' for every one), 'loop' for a graph's fused loops, 'plan' for the plans of loops; without it "
+             "the text is verified and printed");
+  add_option(app, "--variant", o->variants, "of the stage plan, several times: \"batch=1\", \"batch in [2, 64] by 2\", \"default\"");
+  add_flag(app, "--size-classes", o->size_classes, "of the stage plan: a plan for each size class of a variant, as build makes them");
+  add_option(app, "--precision", o->precisions,
+             "of contractions of float32, for the pass precision: bf16, or of each in turn (bf16,f32: the first, all others)");
+  add_option(app, "--cpu", o->cpu, "instruction sets, as for build");
+  add_option(app, "--cuda", o->cuda, "GPU architectures, as for build");
+  add_option(app, "--alternatives", o->alternatives,
+             "what max-autotune may do otherwise for a whole program, with spaces between: \"strips_off loops_apart\"");
+  add_option(app, "-o,--output", o->output, "write the text there instead of stdout");
+  add_flag(app, "--trace", o->trace, "say what each pass did and how long it took");
   return [o](const Common& common) { return run_opt(*o, common); };
 }
 

@@ -92,29 +92,28 @@ nlohmann::json reduce(const Options& o, const Common& common, const pipeline::Ev
 
 Run add_reduce(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->model, "a .pt2 saved by torch.export.save")->required();
-  app.add_option("-o,--output", o->output, "the small program, a .pt2 that torch.export.load takes")->required();
-  app.add_option("--method", o->method, "which program of an archive that holds several");
-  app.add_flag("--build-fails", o->failing.build, "it fails where aotc build does, with the same exit code and operator or message");
-  app.add_flag("--verify-fails", o->failing.verify, "it fails where aotc verify finds that the artifact departs");
-  app.add_option("--test", o->failing.test,
-                 "a command line for sh with {} for the program's file: the program fails where it ends with 0, as creduce and llvm-reduce "
-                 "have it");
-  app.add_option(
-      "--fails", o->failing.fails,
-      "a command line for sh with {} for the program's file: the program fails where it ends with the code that it ends with on the "
-      "whole, not 0");
-  app.add_option("--message", o->failing.message, "text that the output of the failure holds, beside the exit code");
-  app.add_option("--budget", o->budget_s, "seconds after which nothing further is tried; default: 600")->check(positive());
-  app.add_flag("--random-weights", o->random_weights, "drawn numbers take the place of all weights, buffers and constants");
-  app.add_flag("--anonymous", o->anonymous, "without lines of code, names of modules and names of weights");
+  add_option(app, "model", o->model, "a .pt2 saved by torch.export.save").required();
+  add_option(app, "-o,--output", o->output, "the small program, a .pt2 that torch.export.load takes").required();
+  add_option(app, "--method", o->method, "which program of an archive that holds several");
+  add_flag(app, "--build-fails", o->failing.build, "it fails where aotc build does, with the same exit code and operator or message");
+  add_flag(app, "--verify-fails", o->failing.verify, "it fails where aotc verify finds that the artifact departs");
+  add_option(app, "--test", o->failing.test,
+             "a command line for sh with {} for the program's file: the program fails where it ends with 0, as creduce and llvm-reduce "
+             "have it");
+  add_option(app, "--fails", o->failing.fails,
+             "a command line for sh with {} for the program's file: the program fails where it ends with the code that it ends with on the "
+             "whole, not 0");
+  add_option(app, "--message", o->failing.message, "text that the output of the failure holds, beside the exit code");
+  add_option(app, "--budget", o->budget_s, "seconds after which nothing further is tried; default: 600").positive();
+  add_flag(app, "--random-weights", o->random_weights, "drawn numbers take the place of all weights, buffers and constants");
+  add_flag(app, "--anonymous", o->anonymous, "without lines of code, names of modules and names of weights");
   add_custom_operators(app, o->operators);
-  app.add_option("--build-options", o->build_options,
-                 "options of aotc build in one word: --build-options '--cpu avx2 --kernels kernels.json'");
-  app.add_option("--verify-options", o->verify_options, "options of aotc verify in one word: --verify-options '--rtol 1e-3 --samples 1'");
+  add_option(app, "--build-options", o->build_options,
+             "options of aotc build in one word: --build-options '--cpu avx2 --kernels kernels.json'");
+  add_option(app, "--verify-options", o->verify_options, "options of aotc verify in one word: --verify-options '--rtol 1e-3 --samples 1'");
   return [o](const Common& common) {
-    o->failing.build_words = CLI::detail::split_up(o->build_options);
-    o->failing.verify_words = CLI::detail::split_up(o->verify_options);
+    o->failing.build_words = split_words(o->build_options);
+    o->failing.verify_words = split_words(o->verify_options);
     for (const auto& [option, values] :
          {std::pair("--torch-library", &o->operators.libraries), std::pair("--torch-module", &o->operators.modules)})
       for (const std::string& value : *values)

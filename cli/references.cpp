@@ -92,14 +92,14 @@ int run(const Options& o, const Common& common) {
 
 Run add_references(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("artifact", o->artifact, "model.so; it is not run")->required();
-  app.add_option("--against", o->against, "the model.pt2 that it was built from")->required();
-  app.add_option("-o,--output", o->folder, "folder for inputs/ and expected/")->required();
-  app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
+  add_option(app, "artifact", o->artifact, "model.so; it is not run").required();
+  add_option(app, "--against", o->against, "the model.pt2 that it was built from").required();
+  add_option(app, "-o,--output", o->folder, "folder for inputs/ and expected/").required();
+  add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   add_method(app, o->method);
   add_custom_operators(app, o->operators);
-  app.add_option("--seed", o->seed, "of the inputs");
-  app.add_option("--threads", o->threads, "threads of LibTorch")->check(CLI::Range(1, 1024));
+  add_option(app, "--seed", o->seed, "of the inputs");
+  add_option(app, "--threads", o->threads, "threads of LibTorch").range(1, 1024);
   return [o](const Common& common) { return run(*o, common); };
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -78,15 +79,15 @@ void check_outputs(const Options& o, const std::map<std::string, std::string>& f
 
 Run add_run(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("artifact", o->artifact, "model.so")->required();
-  app.add_option("-i,--input", o->inputs, "NAME=FILE.npy, once an input");
-  app.add_option("-o,--output-dir", o->output_dir, "folder for the outputs, NAME.npy each")->required();
-  app.add_option("--threads", o->threads, "threads of the run")->check(CLI::Range(1, 1024));
+  add_option(app, "artifact", o->artifact, "model.so").required();
+  add_option(app, "-i,--input", o->inputs, "NAME=FILE.npy, once an input");
+  add_option(app, "-o,--output-dir", o->output_dir, "folder for the outputs, NAME.npy each").required();
+  add_option(app, "--threads", o->threads, "threads of the run").range(1, 1024);
   add_method(app, o->method);
   add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
-  app.add_flag("--flush-denormals", o->flush_denormals,
-               "run with AOTC_CONTEXT_FLUSH_DENORMALS: numbers too small for a full exponent count as 0");
+  add_flag(app, "--flush-denormals", o->flush_denormals,
+           "run with AOTC_CONTEXT_FLUSH_DENORMALS: numbers too small for a full exponent count as 0");
   return [o](const Common& common) {
     const Artifact artifact(o->artifact, o->method, o->check_weights, AOTC_DEFAULT_DEVICE, 0, o->weights);
     const std::map<std::string, std::string> files = input_files(*o, artifact);

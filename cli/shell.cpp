@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -126,25 +127,11 @@ bool version_asked(const Program& program, int argc, char** argv) {
   return true;
 }
 
-/// A number, at least or above `least`.
-CLI::Validator bounded(double least, bool itself, const char* title) {
-  return CLI::Validator(
-      [=](std::string& text) -> std::string {
-        double v = 0;
-        if (CLI::detail::lexical_cast(text, v) && (itself ? v >= least : v > least)) return {};
-        return fmt::format("'{}' is not a number {} {}", text, itself ? "of at least" : "above", least);
-      },
-      title);
-}
-
 }  // namespace
-
-CLI::Validator not_negative() { return bounded(0, true, "NONNEGATIVE"); }
-CLI::Validator positive() { return bounded(0, false, "POSITIVE"); }
 
 Run add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  app.add_option("shell", *shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  add_option(app, "shell", *shell, "bash, zsh or fish").required().one_of({"bash", "zsh", "fish"});
   return [&app, shell](const Common&) {
     const std::string script = completion_script(command_tree(*app.get_parent()), *shell);
     std::fwrite(script.data(), 1, script.size(), stdout);
@@ -154,7 +141,7 @@ Run add_completion(CLI::App& app) {
 
 Run add_man_pages(CLI::App& app) {
   auto folder = std::make_shared<std::string>();
-  app.add_option("folder", *folder, "where to write NAME.1")->required();
+  add_option(app, "folder", *folder, "where to write NAME.1").required();
   return [&app, folder](const Common&) {
     for (const ManPage& page : man_pages(command_tree(*app.get_parent()), AOTC_VERSION)) {
       const std::string path = *folder + "/" + page.name + ".1";

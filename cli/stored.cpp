@@ -19,28 +19,27 @@ namespace {
 
 /// --max-error, --rtol, --atol.
 void add_allowed(CLI::App& app, Allowed& allowed) {
-  app.add_option(
-         "--max-error,--tolerance", allowed.max_error,
-         "relative L2 error that an output may have against fp64 (of stored outputs: against them), whatever eager's is; default of "
-         "stored outputs without eager's beside them: 1e-4 for float32, 1e-2 and 3e-2 for 16-bit floats")
-      ->check(not_negative());
-  app.add_option("--rtol", allowed.rtol,
-                 "instead: of each element, that |got - expected| is at most --atol plus this times |expected|, as "
-                 "numpy.testing.assert_allclose has it")
-      ->check(not_negative());
-  app.add_option("--atol", allowed.atol, "as --rtol, absolute; either alone: the other is 0")->check(not_negative());
+  add_option(app, "--max-error,--tolerance", allowed.max_error,
+             "relative L2 error that an output may have against fp64 (of stored outputs: against them), whatever eager's is; default of "
+             "stored outputs without eager's beside them: 1e-4 for float32, 1e-2 and 3e-2 for 16-bit floats")
+      .not_negative();
+  add_option(app, "--rtol", allowed.rtol,
+             "instead: of each element, that |got - expected| is at most --atol plus this times |expected|, as "
+             "numpy.testing.assert_allclose has it")
+      .not_negative();
+  add_option(app, "--atol", allowed.atol, "as --rtol, absolute; either alone: the other is 0").not_negative();
 }
 
 }  // namespace
 
 void add_stored(CLI::App& app, Stored& stored, bool compares) {
-  app.add_option("--inputs", stored.inputs,
-                 "folder with NAME.npy for each input" + std::string(compares ? "; with --against also a folder of such folders" : ""));
-  app.add_option("--device", stored.device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
+  add_option(app, "--inputs", stored.inputs,
+             "folder with NAME.npy for each input" + std::string(compares ? "; with --against also a folder of such folders" : ""));
+  add_option(app, "--device", stored.device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
   add_method(app, stored.method);
   if (!compares) return;
-  app.add_option(
-      "--expected", stored.expected,
+  add_option(
+      app, "--expected", stored.expected,
       "folder with NAME.npy for each output: compared within --max-error or, where NAME.eager.npy stands beside it (aotc references), "
       "taken as the fp64 truth within what references.json says");
   add_allowed(app, stored.allowed);

@@ -1,6 +1,5 @@
 #pragma once
 // Inputs and expected outputs in folders of .npy files: what a machine without LibTorch and without the archive runs an artifact on.
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 

@@ -61,17 +61,16 @@ std::map<std::string, ConstData> replaced_of(const std::vector<std::string>& giv
 
 Run add_weights(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("model", o->models,
-                 "a .pt2 of the same program with other weights; for an artifact of several methods NAME=FILE each, as with build")
-      ->required();
-  app.add_option("--for", o->artifact, "the artifact that they are for; it is read, not changed, and none of its code runs")->required();
-  app.add_option("-o,--output", o->output, "path of the weights file; default: the model's name with .weights, in the current directory");
-  app.add_option(
-         "--set", o->replaced,
-         "NAME=FILE.npy: values of a parameter or buffer, by its name in the archive, that take the place of the archive's; repeatable")
-      ->allow_extra_args(false);
-  app.add_option("--kernels", o->kernels, "the kernels.json that the artifact was built with, where it was built with one");
-  app.add_option("-j,--jobs", o->jobs, "threads; default: all processors")->check(not_negative());
+  add_option(app, "model", o->models,
+             "a .pt2 of the same program with other weights; for an artifact of several methods NAME=FILE each, as with build")
+      .required();
+  add_option(app, "--for", o->artifact, "the artifact that they are for; it is read, not changed, and none of its code runs").required();
+  add_option(app, "-o,--output", o->output, "path of the weights file; default: the model's name with .weights, in the current directory");
+  add_option(app, "--set", o->replaced,
+             "NAME=FILE.npy: values of a parameter or buffer, by its name in the archive, that take the place of the archive's; repeatable")
+      .repeated();
+  add_option(app, "--kernels", o->kernels, "the kernels.json that the artifact was built with, where it was built with one");
+  add_option(app, "-j,--jobs", o->jobs, "threads; default: all processors").not_negative();
   return [o](const Common& common) {
     const ArtifactFile artifact(o->artifact);
     if (!artifact.has_metadata() || !artifact.metadata().contains("weights_layout"))

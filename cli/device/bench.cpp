@@ -103,18 +103,18 @@ int run(const Options& o, const Common& common) {
 
 Run add_device_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  app.add_option("artifact", o->artifact, "model.so")->required();
+  add_option(app, "artifact", o->artifact, "model.so").required();
   add_stored(app, o->stored, false);
-  app.add_option("--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable), without --inputs");
-  app.add_option("--threads", o->stored.threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
-  app.add_option("--seconds", o->seconds, "time to measure for")->check(CLI::PositiveNumber);
+  add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable), without --inputs");
+  add_option(app, "--threads", o->stored.threads, "CPU: threads of the run").range(1, 1024);
+  add_option(app, "--seconds", o->seconds, "time to measure for").positive();
   add_baseline(app, o->baseline);
-  app.add_option("--contexts", o->contexts, "also so many contexts at once, a thread each")->check(CLI::Range(1, 1024));
-  app.add_flag("--profile", o->profile,
-               "time of every step, GFLOP/s, GB/s and share of the roofline; on a GPU between events, so that steps do not overlap");
-  app.add_option("--trace", o->trace, "with --profile's times: the steps of one run as FILE.json for chrome://tracing or Perfetto");
-  app.add_flag("--graphs", o->graphs, "GPU: runs as CUDA graphs, whatever the artifact's mode");
-  app.add_flag("--no-graphs", o->no_graphs, "GPU: steps are launched one by one, whatever the artifact's mode");
+  add_option(app, "--contexts", o->contexts, "also so many contexts at once, a thread each").range(1, 1024);
+  add_flag(app, "--profile", o->profile,
+           "time of every step, GFLOP/s, GB/s and share of the roofline; on a GPU between events, so that steps do not overlap");
+  add_option(app, "--trace", o->trace, "with --profile's times: the steps of one run as FILE.json for chrome://tracing or Perfetto");
+  add_flag(app, "--graphs", o->graphs, "GPU: runs as CUDA graphs, whatever the artifact's mode");
+  add_flag(app, "--no-graphs", o->no_graphs, "GPU: steps are launched one by one, whatever the artifact's mode");
   return [o](const Common& common) { return run(*o, common); };
 }
 

@@ -14,9 +14,9 @@ namespace aotc::cli {
 Run add_device_verify(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   auto stored = std::make_shared<Stored>();
-  app.add_option("artifact", *path, "model.so")->required();
+  add_option(app, "artifact", *path, "model.so").required();
   add_stored(app, *stored, true);
-  app.add_option("--threads", stored->threads, "CPU: threads of the run")->check(CLI::Range(1, 1024));
+  add_option(app, "--threads", stored->threads, "CPU: threads of the run").range(1, 1024);
   add_check_weights(app, stored->check_weights);
   auto junit = std::make_shared<std::string>();
   add_junit(app, *junit);
@@ -29,8 +29,8 @@ Run add_device_verify(CLI::App& app) {
 Run add_probe(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   auto device = std::make_shared<int32_t>(AOTC_DEFAULT_DEVICE);
-  app.add_option("artifact", *path, "model.so")->required();
-  app.add_option("--device", *device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
+  add_option(app, "artifact", *path, "model.so").required();
+  add_option(app, "--device", *device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
   return [path, device](const Common& common) {
     const LoadedArtifact file(*path);
     const aotc_status status = file.api().probe(*device);
