@@ -54,7 +54,7 @@ namespace {
 /// A failed check of a file as a Diagnostic; its text begins with the path.
 [[noreturn]] void refuse_file(aotc_status status, const std::string& path, std::string text) {
   if (text.rfind(path, 0) == 0) text.erase(0, text.find_first_not_of(": ", path.size()));
-  throw Diagnostic(status == AOTC_NOT_FOUND ? ExitCode::io : ExitCode::bad_input, Loc{path, "", "", ""}, text);
+  throw Diagnostic(status == AOTC_STATUS_NOT_FOUND ? ExitCode::io : ExitCode::bad_input, Loc{path, "", "", ""}, text);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void ArtifactFile::check_weights_file() const {
   char error[512];
   const std::string path = (std::filesystem::path(path_).parent_path() / metadata().at("weights_file").get<std::string>()).string();
   const aotc_status status = aotc_weights_check(path.c_str(), AOTC_CHECK_ALL, seal_.weights_bytes, seal_.weights_hash, error, sizeof error);
-  if (status != AOTC_OK) refuse_file(status, path, error);
+  if (status != AOTC_STATUS_OK) refuse_file(status, path, error);
 }
 
 ArtifactFile::ArtifactFile(const std::string& path, bool check_weights) : path_(path) {
@@ -76,7 +76,7 @@ ArtifactFile::ArtifactFile(const std::string& path, bool check_weights) : path_(
   char error[512];
   aotc_elf elf;
   const aotc_status status = aotc_elf_check(path.c_str(), check_weights ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &elf, error, sizeof error);
-  if (status != AOTC_OK) refuse_file(status, path, error);
+  if (status != AOTC_STATUS_OK) refuse_file(status, path, error);
   seal_ = elf.seal;
   const std::optional<std::string> text = metadata_text(elf);
   aotc_elf_close(&elf);
@@ -124,12 +124,12 @@ void ArtifactFile::set_metadata(const std::string& text) {
 
 LoadedArtifact::LoadedArtifact(const std::string& path, bool check_weights) : ArtifactFile(path, check_weights) {
   const aotc_status status = aotc_library_load(std::filesystem::absolute(path).c_str(), &library_);
-  if (status != AOTC_OK) refuse_file(status, std::filesystem::absolute(path), library_.error);
+  if (status != AOTC_STATUS_OK) refuse_file(status, std::filesystem::absolute(path), library_.error);
   set_metadata(api().metadata_json());  // of what is loaded, should the file be another by now
 }
 
 void LoadedArtifact::check(aotc_status status, const char* what) const {
-  if (status == AOTC_OK) return;
+  if (status == AOTC_STATUS_OK) return;
   throw Diagnostic(Loc{path(), "", "", ""}, fmt::format("{}: {}: {}", what, api().status_name(status), api().last_error()));
 }
 
@@ -190,11 +190,11 @@ Session::Session(const Artifact& artifact, int threads, uint32_t flags, search::
 }
 Session::~Session() { artifact_.api().context_destroy(context_); }
 
-aotc_status Session::output_shapes(const std::vector<aotc_tensor>& in, const std::vector<int64_t*>& shapes) const {
+aotc_status Session::output_bounds(const std::vector<aotc_tensor>& in, const std::vector<int64_t*>& shapes) const {
   const aotc_api& api = artifact_.api();
   const auto n_in = static_cast<int32_t>(in.size()), n_out = static_cast<int32_t>(shapes.size());
-  if (artifact_.method_index() == 0) return api.output_shapes(context_, in.data(), n_in, shapes.data(), n_out);
-  return api.method_output_shapes(context_, artifact_.method_index(), in.data(), n_in, shapes.data(), n_out);
+  if (artifact_.method_index() == 0) return api.output_bounds(context_, in.data(), n_in, shapes.data(), n_out);
+  return api.method_output_bounds(context_, artifact_.method_index(), in.data(), n_in, shapes.data(), n_out);
 }
 
 aotc_status Session::run_method() {
@@ -215,7 +215,7 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
     outputs_[i].dims.resize(declared[i].dims.size());
     shapes.push_back(outputs_[i].dims.data());
   }
-  artifact_.check(output_shapes(in_, shapes), "output_shapes");
+  artifact_.check(output_bounds(in_, shapes), "output_bounds");
   out_.clear();
   for (HostTensor& t : outputs_) {
     t.bytes.resize(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)));
@@ -254,16 +254,16 @@ bool Session::accepts(const std::vector<HostTensor>& inputs) const {
   for (const Io& io : artifact_.outputs()) dims.emplace_back(io.dims.size());
   std::vector<int64_t*> shapes;
   for (std::vector<int64_t>& d : dims) shapes.push_back(d.data());
-  const aotc_status status = output_shapes(in, shapes);
-  if (status != AOTC_SHAPE_MISMATCH) artifact_.check(status, "output_shapes");
-  return status == AOTC_OK;
+  const aotc_status status = output_bounds(in, shapes);
+  if (status != AOTC_STATUS_SHAPE_MISMATCH) artifact_.check(status, "output_bounds");
+  return status == AOTC_STATUS_OK;
 }
 
 void Session::run() { artifact_.check(run_method(), "run"); }
 
 bool Session::run_unless_refused(std::string& why) {
   const aotc_status status = run_method();
-  if (status != AOTC_ASSERTION_FAILED) return artifact_.check(status, "run"), true;
+  if (status != AOTC_STATUS_ASSERTION_FAILED) return artifact_.check(status, "run"), true;
   why = artifact_.api().last_error();
   return false;
 }

@@ -80,7 +80,7 @@ class LoadedArtifact : public ArtifactFile {
   ~LoadedArtifact() { aotc_library_close(&library_); }
 
   const aotc_api& api() const { return *library_.api; }
-  /// Throws Diagnostic when status is not AOTC_OK: "what: message".
+  /// Throws Diagnostic when status is not AOTC_STATUS_OK: "what: message".
   void check(aotc_status status, const char* what) const;
 
  private:
@@ -90,10 +90,10 @@ class LoadedArtifact : public ArtifactFile {
 /// The shared object, its model and one of its methods. Throws Diagnostic with the artifact's own message. Contexts must go first.
 class Artifact : public LoadedArtifact {
  public:
-  /// method: as choose_method. device: AOTC_DEFAULT_DEVICE, AOTC_HOST or a GPU's number. flags: AOTC_MODEL_*. weights: a file of weights
-  /// for the artifact; empty: its own.
+  /// method: as choose_method. device: AOTC_DEVICE_DEFAULT, AOTC_DEVICE_HOST or a GPU's number. flags: AOTC_MODEL_*. weights: a file of
+  /// weights for the artifact; empty: its own.
   explicit Artifact(const std::string& path, const std::string& method = {}, bool check_weights = false,
-                    int32_t device = AOTC_DEFAULT_DEVICE, uint32_t flags = 0, const std::string& weights = {});
+                    int32_t device = AOTC_DEVICE_DEFAULT, uint32_t flags = 0, const std::string& weights = {});
   ~Artifact();
 
   aotc_model* model() const { return model_; }
@@ -135,7 +135,7 @@ class Session {
   std::vector<aotc_profile_step> profile() const;
 
  private:
-  aotc_status output_shapes(const std::vector<aotc_tensor>& in, const std::vector<int64_t*>& shapes) const;
+  aotc_status output_bounds(const std::vector<aotc_tensor>& in, const std::vector<int64_t*>& shapes) const;
   aotc_status run_method();
   const Artifact& artifact_;
   search::Device* device_;

@@ -135,7 +135,7 @@ json against_baseline(const BaselineOptions& o, const json& bench, const Artifac
   const Artifact other(o.file, artifact.method() == "forward" ? "" : artifact.method(), false, artifact.info().device, model_flags);
   require_same_inputs(other, artifact);
   const std::unique_ptr<search::Device> device =
-      artifact.info().device == AOTC_HOST ? nullptr : search::make_device(artifact.info().device);
+      artifact.info().device == AOTC_DEVICE_HOST ? nullptr : search::make_device(artifact.info().device);
   Session baseline(other, bench.at("threads").get<int>(), context_flags, device.get());
   baseline.bind(inputs);
   double baseline_us = 0, own_us = 0;

@@ -58,10 +58,10 @@ int run(const Options& o, const Common& common) {
   require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}, {"--baseline", o.baseline.file}});
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
-  const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEFAULT_DEVICE, model_flags, o.weights);
+  const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEVICE_DEFAULT, model_flags, o.weights);
   const std::map<std::string, int64_t> dims = parse_dims(o.dims, artifact.metadata());
   const aotc_model_info model = artifact.info();
-  const bool on_cpu = model.device == AOTC_HOST;
+  const bool on_cpu = model.device == AOTC_DEVICE_HOST;
   if (!on_cpu && o.flush_denormals) throw Diagnostic(ExitCode::usage, {}, "--flush-denormals is for CPU artifacts");
   const uint32_t flush = AOTC_CONTEXT_FLUSH_DENORMALS, flags = o.flush_denormals ? flush : 0;
   const std::unique_ptr<search::Device> device = on_cpu ? nullptr : search::make_device(model.device);

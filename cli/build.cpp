@@ -23,7 +23,7 @@ struct Options {
   FrontArgs front;
   CacheArgs cache;
   pipeline::BuildOptions build;
-  std::string mode = "default", emit = "shared", prefix;
+  std::string mode = "default", emit = "shared", prefix, header = "standalone";
   CustomOperators operators;
   bool weights_file = false;
 };
@@ -94,6 +94,10 @@ Run add_build(CLI::App& app) {
   add_option(app, "--emit", o->emit, "shared: an object to be loaded; static: CPU: an archive and a header to be linked into programs")
       .one_of({"shared", "static"});
   add_option(app, "--prefix", o->prefix, "of --emit static: what its names in C begin with (NAME_get_api); default: the file's name");
+  add_option(app, "--header", o->header,
+             "standalone: NAME.h has all that programs need; shared: it includes aotc/loader.h (static: aotc/aotc.h), for programs with "
+             "many models")
+      .one_of({"standalone", "shared"});
   std::vector<std::string> modes;
   std::string said;
   for (const pipeline::Mode& m : pipeline::kModes) {
@@ -127,6 +131,7 @@ Run add_build(CLI::App& app) {
     if (o->build.output.empty())
       o->build.output = std::filesystem::path(o->build.methods.front().front.model).stem().string() + (o->emit == "static" ? ".a" : ".so");
     o->build.prefix = static_prefix(*o, o->build.output);
+    o->build.header_includes = o->header == "shared";
     nlohmann::json report;
     watched(common.quiet || common.json, [&](const pipeline::Events& events) {
       for (pipeline::MethodOptions& m : o->build.methods) choose_precision(m.front, o->build.output, events);

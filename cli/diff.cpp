@@ -50,7 +50,7 @@ std::map<std::string, double> step_times(const Artifact& artifact, const Options
 /// A method of both, in turns.
 json times_of(const Options& o, const std::string& method) {
   const Artifact a(o.a, method), b(o.b, method, false, a.info().device);
-  const std::unique_ptr<search::Device> device = a.info().device == AOTC_HOST ? nullptr : search::make_device(a.info().device);
+  const std::unique_ptr<search::Device> device = a.info().device == AOTC_DEVICE_HOST ? nullptr : search::make_device(a.info().device);
   const std::vector<HostTensor> inputs = made_inputs(a, parse_dims(o.dims, a.metadata()));
   json j = {{"method", method}, {"sizes", sizes_of(a, inputs)}};
   Session sa(a, o.threads, 0, device.get()), sb(b, o.threads, 0, device.get());

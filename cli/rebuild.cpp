@@ -17,7 +17,7 @@ pipeline::FrontOptions options_of(const Artifact& artifact, const std::string& a
   if (import::programs_of(archive).size() > 1) o.program = artifact.method();
   if (const std::string shapes = meta.value("shapes", ""); !shapes.empty())
     o.shapes = artifact.path() + " (its shapes.json)", o.shapes_text = shapes;
-  o.target = info.device == AOTC_HOST ? parse_cpu_target(info.target) : parse_cuda_target(info.target);
+  o.target = info.device == AOTC_DEVICE_HOST ? parse_cpu_target(info.target) : parse_cuda_target(info.target);
   Numerics& numerics = o.target.numerics;
   numerics.reproducible = meta.value("reproducible", false);
   numerics.winograd4 = meta.value("winograd4", false);

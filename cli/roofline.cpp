@@ -66,7 +66,7 @@ class Sizes {
 
 Peaks peaks_of(const Artifact& artifact, const Session& session, int threads, const std::vector<HostTensor>& inputs) {
   const aotc_model_info model = artifact.info();
-  if (model.device != AOTC_HOST) return gpu_peaks(model.device, artifact.metadata().value("f32_matmul", ""));
+  if (model.device != AOTC_DEVICE_HOST) return gpu_peaks(model.device, artifact.metadata().value("f32_matmul", ""));
   uint64_t touched = model.weights_bytes + session.info().arena_bytes;
   for (const HostTensor& t : inputs) touched += t.bytes.size();
   return measure_cpu(threads, model.target, touched);
@@ -75,7 +75,7 @@ Peaks peaks_of(const Artifact& artifact, const Session& session, int threads, co
 void add_roofline(json& profile, const Artifact& artifact, const Session& session, const std::vector<HostTensor>& inputs,
                   const Peaks& peaks) {
   const json metadata = artifact.metadata();
-  const json* const demands = demands_of(metadata, session, artifact.info().device == AOTC_HOST, profile.at("steps").size());
+  const json* const demands = demands_of(metadata, session, artifact.info().device == AOTC_DEVICE_HOST, profile.at("steps").size());
   if (!demands) return;
   const Sizes sizes(artifact, inputs, metadata);
   profile["peaks"] = {{"text", peaks.text}, {"gflops", json::object()}, {"operations_gflops", peaks.operations}, {"gbytes", peaks.bytes}};

@@ -89,7 +89,7 @@ Run add_run(CLI::App& app) {
   add_flag(app, "--flush-denormals", o->flush_denormals,
            "run with AOTC_CONTEXT_FLUSH_DENORMALS: numbers too small for a full exponent count as 0");
   return [o](const Common& common) {
-    const Artifact artifact(o->artifact, o->method, o->check_weights, AOTC_DEFAULT_DEVICE, 0, o->weights);
+    const Artifact artifact(o->artifact, o->method, o->check_weights, AOTC_DEVICE_DEFAULT, 0, o->weights);
     const std::map<std::string, std::string> files = input_files(*o, artifact);
     check_outputs(*o, files, artifact);
     const std::vector<HostTensor> inputs = read_inputs(files, artifact);

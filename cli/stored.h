@@ -15,7 +15,7 @@ struct Stored {
   std::string expected;  ///< NAME.npy an output; with NAME.eager.npy beside it the former is the truth of fp64, and
                          ///< references.json (references_file.h) says what is allowed
   Allowed allowed;
-  int device = AOTC_DEFAULT_DEVICE, threads = 1;
+  int device = AOTC_DEVICE_DEFAULT, threads = 1;
   bool check_weights = false;
   std::string method;  ///< empty: the only one
 };

@@ -221,7 +221,7 @@ std::map<std::string, std::string> archives_of(const Options& o, const std::vect
 
 /// Adds the rows of a method.
 void verify_method(const Options& o, const Common& common, const std::string& method, const std::string& pt2, bool several, Verdict& v) {
-  const Artifact artifact(o.artifact, method, o.check_weights, AOTC_DEFAULT_DEVICE, 0, o.weights);
+  const Artifact artifact(o.artifact, method, o.check_weights, AOTC_DEVICE_DEFAULT, 0, o.weights);
   Against original = against(pt2, artifact);
   if (!o.weights.empty()) original.doubt.clear();  // the archive of other weights is another
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);

@@ -48,7 +48,7 @@ int run(const Options& o, const Common& common) {
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const Artifact artifact(o.artifact, o.stored.method, o.stored.check_weights, o.stored.device);
   const aotc_model_info model = artifact.info();
-  const bool on_cpu = model.device == AOTC_HOST;
+  const bool on_cpu = model.device == AOTC_DEVICE_HOST;
   uint32_t flags = 0;
   if (o.graphs) flags |= AOTC_CONTEXT_GRAPHS;
   if (o.no_graphs) flags |= AOTC_CONTEXT_NO_GRAPHS;

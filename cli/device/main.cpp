@@ -28,22 +28,22 @@ Run add_device_verify(CLI::App& app) {
 
 Run add_probe(CLI::App& app) {
   auto path = std::make_shared<std::string>();
-  auto device = std::make_shared<int32_t>(AOTC_DEFAULT_DEVICE);
+  auto device = std::make_shared<int32_t>(AOTC_DEVICE_DEFAULT);
   add_option(app, "artifact", *path, "model.so").required();
   add_option(app, "--device", *device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
   return [path, device](const Common& common) {
     const LoadedArtifact file(*path);
     const aotc_status status = file.api().probe(*device);
     if (common.json)
-      print_result({{"runs", status == AOTC_OK},
+      print_result({{"runs", status == AOTC_STATUS_OK},
                     {"status", file.api().status_name(status)},
-                    {"why", status == AOTC_OK ? "" : file.api().last_error()}},
+                    {"why", status == AOTC_STATUS_OK ? "" : file.api().last_error()}},
                    about(common, file));
-    else if (status == AOTC_OK)
+    else if (status == AOTC_STATUS_OK)
       fmt::print("{} runs here, on {}\n", *path, Artifact(*path, file.methods().front(), false, *device).info().target);
     else
       fmt::print("{} cannot run here: {}\n", *path, file.api().last_error());
-    return status == AOTC_OK ? 0 : static_cast<int>(ExitCode::failed);
+    return status == AOTC_STATUS_OK ? 0 : static_cast<int>(ExitCode::failed);
   };
 }
 

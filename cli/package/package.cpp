@@ -42,7 +42,7 @@ MappedBytes::MappedBytes(const std::string& path) {
   const unsigned char* data;
   uint64_t bytes;
   char error[512];
-  if (aotc_map_file(path.c_str(), &data, &bytes, error, sizeof error) != AOTC_OK)
+  if (aotc_map_file(path.c_str(), &data, &bytes, error, sizeof error) != AOTC_STATUS_OK)
     throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, fmt::format("cannot be read: {}", error));
   bytes_ = {reinterpret_cast<const char*>(data), bytes};
 }

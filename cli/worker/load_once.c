@@ -90,11 +90,11 @@ int main(int argc, char** argv) {
   aotc_model* model = NULL;
   aotc_model_options model_options = AOTC_MODEL_OPTIONS_INIT;
   model_options.flags = (uint32_t)atoi(argv[3]);
-  if (api->model_create(&model_options, &model) != AOTC_OK) return fail(api, "model_create");
+  if (api->model_create(&model_options, &model) != AOTC_STATUS_OK) return fail(api, "model_create");
   aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
   options.num_threads = atoi(argv[2]);
   aotc_context* context = NULL;
-  if (api->context_create(model, &options, &context) != AOTC_OK) return fail(api, "context_create");
+  if (api->context_create(model, &options, &context) != AOTC_STATUS_OK) return fail(api, "context_create");
   const double load_us = now_us() - t0;
 
   const int32_t method = atoi(argv[4]);
@@ -104,30 +104,30 @@ int main(int argc, char** argv) {
     api->io_count(model, AOTC_OUTPUT, &n_out);
   } else {
     aotc_method_info m = AOTC_METHOD_INFO_INIT;
-    if (api->method_get(model, method, NULL, &m) != AOTC_OK) return fail(api, "method_get");
+    if (api->method_get(model, method, NULL, &m) != AOTC_STATUS_OK) return fail(api, "method_get");
     n_in = m.n_inputs;
     n_out = m.n_outputs;
   }
   if (n_in > kMaxIo || n_out > kMaxIo || argc - 5 < n_in) return fail(api, "dims of every input are needed");
   for (int32_t i = 0; i < n_in; ++i) {
     aotc_io_info info = {.struct_size = sizeof info};
-    if (io_get(api, model, method, AOTC_INPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
+    if (io_get(api, model, method, AOTC_INPUT, i, &info) != AOTC_STATUS_OK) return fail(api, "io_get");
     in[i] = allocate(in_dims[i], parse_dims(argv[5 + i], in_dims[i]), info.dtype);
     if (!in[i].data) return fail(api, "no memory for the inputs");
     memset(in[i].data, 0, in[i].byte_size);
   }
   for (int32_t i = 0; i < n_out; ++i) out_shapes[i] = out_dims[i];
-  if ((method ? api->method_output_shapes(context, method, in, n_in, out_shapes, n_out)
-              : api->output_shapes(context, in, n_in, out_shapes, n_out)) != AOTC_OK)
-    return fail(api, "output_shapes");
+  if ((method ? api->method_output_bounds(context, method, in, n_in, out_shapes, n_out)
+              : api->output_bounds(context, in, n_in, out_shapes, n_out)) != AOTC_STATUS_OK)
+    return fail(api, "output_bounds");
   for (int32_t i = 0; i < n_out; ++i) {
     aotc_io_info info = {.struct_size = sizeof info};
-    if (io_get(api, model, method, AOTC_OUTPUT, i, &info) != AOTC_OK) return fail(api, "io_get");
+    if (io_get(api, model, method, AOTC_OUTPUT, i, &info) != AOTC_STATUS_OK) return fail(api, "io_get");
     out[i] = allocate(out_dims[i], info.rank, info.dtype);
     if (!out[i].data) return fail(api, "no memory for the outputs");
   }
   const double t1 = now_us();
-  if ((method ? api->run_method(context, method, in, n_in, out, n_out) : api->run(context, in, n_in, out, n_out)) != AOTC_OK)
+  if ((method ? api->run_method(context, method, in, n_in, out, n_out) : api->run(context, in, n_in, out, n_out)) != AOTC_STATUS_OK)
     return fail(api, "run");
   const double first_us = now_us() - t1;
   printf("{\"load_us\": %.1f, \"first_call_us\": %.1f, \"peak_rss_bytes\": %ld, \"base_rss_bytes\": %ld}\n", load_us, first_us,

@@ -244,7 +244,7 @@ std::string opening(const std::string& prefix, bool linked) {
                               prefix)
                         : fmt::format(
                               "/* Opens the artifact (aotc_library_open). */\nstatic inline aotc_status {0}_library_open(const char* path, "
-                              "aotc_library* lib) {{\n  return aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib);\n}}\n\n",
+                              "aotc_library* lib) {{\n  return aotc_library_open(path, AOTC_DEVICE_DEFAULT, lib);\n}}\n\n",
                               prefix);
   out += fmt::format(
       "/* Makes a context (aotc_api.context_create). threads: 1, the calling thread only; n; -1, all that it may run on. flags: 0, or\n"
@@ -269,7 +269,9 @@ std::string header_prefix(const std::string& stem) {
   return taken ? "m_" + name : name;
 }
 
-std::string emit_header(const std::vector<HeaderMethod>& methods, const std::string& stem, const std::string& version, bool linked) {
+std::string emit_header(const std::vector<HeaderMethod>& methods, const std::string& stem, const std::string& version,
+                        const HeaderStyle& style) {
+  const bool linked = style.linked;
   const std::string prefix = header_prefix(stem), guard = "AOTC_MODEL_" + prefix + "_H_";
   const bool several = methods.size() > 1;
   std::set<std::string> taken;  // what is the artifact's
@@ -277,9 +279,10 @@ std::string emit_header(const std::vector<HeaderMethod>& methods, const std::str
     taken.insert(prefix + name);
   std::vector<MethodText> texts;
   for (size_t m = 0; m < methods.size(); ++m) texts.emplace_back(methods[m], prefix, several ? static_cast<int>(m) : -1, taken);
-  std::string out = fmt::format("/* {}, made by aotc {}. Generated: do not edit. C11 and C++17; needs only the C library{}.\n *\n",
-                                linked ? "The model '" + prefix + "' as part of a program" : c_comment(stem) + ".so", version,
-                                linked ? "" : " (and -ldl where dlopen lives there)");
+  std::string out =
+      fmt::format("/* {}, made by aotc {}. Generated: do not edit. C11 and C++17; needs only {}the C library{}.\n *\n",
+                  linked ? "The model '" + prefix + "' as part of a program" : c_comment(stem) + ".so", version,
+                  style.includes ? "the headers of that aotc and " : "", linked ? "" : " (and -ldl where dlopen lives there)");
   for (const MethodText& t : texts) out += t.describe();
   out +=
       " * Elements of float16 and bfloat16 are passed as their 16 bits, of bool as one byte (0 or 1), of complex types as two "
@@ -289,12 +292,12 @@ std::string emit_header(const std::vector<HeaderMethod>& methods, const std::str
       "functions at the\n * end.{2} */\n",
       prefix, texts.front().run_function(), several ? " All methods of a context share its states." : "",
       linked ? "_get_api(AOTC_ABI_VERSION)" : "_library_open");
-  for (size_t i = 0; i < (linked ? kLinked : std::size(kPublic)); ++i) out += public_header(kPublic[i]) + "\n";
+  if (style.includes) out += fmt::format("#include \"aotc/{}.h\"\n\n", linked ? "aotc" : "loader");
+  for (size_t i = 0; !style.includes && i < (linked ? kLinked : std::size(kPublic)); ++i) out += public_header(kPublic[i]) + "\n";
   out += fmt::format("#ifndef {0}\n#define {0}\n", guard);
-  if (several)
-    out += fmt::format(
-        "#ifndef AOTC_METHOD_INFO_INIT\n#error \"include {}.h before headers that an aotc without methods generated\"\n#endif\n",
-        c_identifier(stem));
+  if (several || !linked)
+    out += fmt::format("#ifndef AOTC_ABI_REVISION\n#error \"include {}.h before headers that an older aotc generated\"\n#endif\n",
+                       c_identifier(stem));
   out += "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n" + helpers(prefix) + opening(prefix, linked);
   if (several) {
     std::string list;

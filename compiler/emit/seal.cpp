@@ -35,7 +35,7 @@ void write_at(const std::string& path, uint64_t at, const void* from, size_t byt
 aotc_elf open_linked(const std::string& path) {
   aotc_elf elf;
   char error[512];
-  AOTC_CHECK(aotc_elf_open(path.c_str(), &elf, error, sizeof error) == AOTC_OK, "{}", error);
+  AOTC_CHECK(aotc_elf_open(path.c_str(), &elf, error, sizeof error) == AOTC_STATUS_OK, "{}", error);
   AOTC_CHECK(elf.seal_at, "an artifact without a note for its seal");
   AOTC_CHECK(elf.build_at, "an artifact without a dynamic section");
   return elf;

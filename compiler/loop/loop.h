@@ -54,7 +54,7 @@ enum class InstKind : uint8_t {
              ///< inner index
   scan,      ///< running reduction of args[0] along the last inner var (earlier inner vars restart it); usable in the same block.
              ///< argmax/argmin: int64 position of the running extreme (last on ties, as cummax)
-  check,     ///< args[0] is bool: when false the run reports AOTC_INDEX_OUT_OF_RANGE with `text` (indirect index out of range)
+  check,     ///< args[0] is bool: when false the run reports AOTC_STATUS_INDEX_OUT_OF_RANGE with `text` (indirect index out of range)
 };
 struct Inst {
   InstKind kind = InstKind::op;

@@ -482,8 +482,8 @@ json build(const BuildOptions& given, const Events& events) {
     std::vector<emit::HeaderMethod> headers;
     for (const Method& m : methods) headers.push_back({m.options.name, m.parts.front().front.graph});
     const auto beside = [&](const char* extension) { return fs::path(output.filename()).replace_extension(extension).string(); };
-    emit::write_file((finished / beside(".h")).string(),
-                     emit::emit_header(headers, o.prefix.empty() ? output.stem().string() : o.prefix, AOTC_VERSION, !o.prefix.empty()));
+    emit::write_file((finished / beside(".h")).string(), emit::emit_header(headers, o.prefix.empty() ? output.stem().string() : o.prefix,
+                                                                           AOTC_VERSION, {!o.prefix.empty(), o.header_includes}));
     emit::write_file((finished / beside(".report.json")).string(), report.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
     std::vector<std::string> done = {output.filename().string(), beside(".h"), beside(".report.json")};
     if (in_file) done.insert(done.begin(), weights_name);

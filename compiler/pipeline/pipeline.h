@@ -153,6 +153,7 @@ struct BuildOptions {
   std::vector<MethodOptions> methods = {{}};  ///< at least one; the first is what callers get that name none
   std::string output;                         ///< path of the .so; header and report stand beside it with the same stem
   std::string prefix;                         ///< not empty: a static archive whose names begin so, in the place of the .so
+  bool header_includes = false;               ///< emit::HeaderStyle::includes
   Mode mode = kModes[0];
   double tune_budget_s = 60;
   std::string tuning_db;              ///< read (and in max-autotune written); empty: the user's cache

@@ -42,7 +42,7 @@ class Host final : public Device {
   ~Host() override {
     for (void* p : blocks_) std::free(p);
   }
-  int32_t ordinal() const override { return AOTC_HOST; }
+  int32_t ordinal() const override { return AOTC_DEVICE_HOST; }
   void* stream() const override { return nullptr; }
   void* allocate(uint64_t bytes, Memory memory) override {
     const bool huge = memory == Memory::huge && bytes >= kHugeFrom;

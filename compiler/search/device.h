@@ -14,7 +14,7 @@ constexpr uint64_t kHugeFrom = uint64_t{4} << 20;  ///< bytes of tensors that ge
 class Device {
  public:
   virtual ~Device() = default;
-  virtual int32_t ordinal() const = 0;                        ///< AOTC_HOST or the GPU's number
+  virtual int32_t ordinal() const = 0;                        ///< AOTC_DEVICE_HOST or the GPU's number
   virtual void* stream() const = 0;                           ///< of all runs; null on a CPU
   virtual void* allocate(uint64_t bytes, Memory memory) = 0;  ///< freed with the device; GPUs have their own
   /// Small numbers that are no denormals; zeros where the type is an integer or bool.

@@ -70,12 +70,12 @@ class Attached {
 class Artifact {
  public:
   Artifact(const std::string& path, int device) {
-    if (aotc_library_load(path.c_str(), &library_) != AOTC_OK) throw Failure(library_.error);
+    if (aotc_library_load(path.c_str(), &library_) != AOTC_STATUS_OK) throw Failure(library_.error);
     api = library_.api;
     aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
     options.device = device;
     const aotc_status status = api->model_create(&options, &model);
-    if (status == AOTC_OK) return;
+    if (status == AOTC_STATUS_OK) return;
     const std::string why = api->last_error();
     aotc_library_close(&library_);
     throw Failure(why);
@@ -86,7 +86,7 @@ class Artifact {
   }
   Artifact(const Artifact&) = delete;
   void check(aotc_status s) const {
-    if (s != AOTC_OK) throw Failure(api->last_error());
+    if (s != AOTC_STATUS_OK) throw Failure(api->last_error());
   }
 
   const aotc_api* api = nullptr;
@@ -146,7 +146,7 @@ struct Candidate {
     }
     std::vector<int64_t*> pointers;
     for (auto& s : shapes) pointers.push_back(s.data());
-    a.check(a.api->output_shapes(context, in.tensors.data(), static_cast<int32_t>(in.tensors.size()), pointers.data(), n_out));
+    a.check(a.api->output_bounds(context, in.tensors.data(), static_cast<int32_t>(in.tensors.size()), pointers.data(), n_out));
     for (int32_t i = 0; i < n_out; ++i) out.add(device, shapes[static_cast<size_t>(i)], dtypes[static_cast<size_t>(i)]);
     run();
     a.check(a.api->synchronize(context));

@@ -22,9 +22,9 @@ AOTC_HIDDEN char* dlerror() noexcept {
 namespace aotc::rt {
 
 aotc_status seal_check(bool all) {
-  if (!all || !aotc_module.weights_begin) return AOTC_OK;
-  if (aotc_blob_hash(aotc_module.weights_begin, aotc_module.weights_bytes) == aotc_module.weights_hash) return AOTC_OK;
-  return fail(AOTC_DAMAGED, "the program is damaged: the model's weights in it are not what was built");
+  if (!all || !aotc_module.weights_begin) return AOTC_STATUS_OK;
+  if (aotc_blob_hash(aotc_module.weights_begin, aotc_module.weights_bytes) == aotc_module.weights_hash) return AOTC_STATUS_OK;
+  return fail(AOTC_STATUS_DAMAGED, "the program is damaged: the model's weights in it are not what was built");
 }
 
 uint64_t seal_weights_hash() { return aotc_module.weights_hash; }

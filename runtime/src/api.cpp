@@ -14,7 +14,7 @@ namespace {
 using namespace aotc::rt;
 
 #define RT_NOT_NULL(argument) \
-  if (!(argument)) return fail(AOTC_INVALID_ARGUMENT, "%s: %s is null", __func__ + 4, #argument)
+  if (!(argument)) return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s: %s is null", __func__ + 4, #argument)
 
 /// A call leaves errno as it was.
 struct KeepErrno {
@@ -27,10 +27,10 @@ template <class T>
 aotc_status give(const char* what, T from, T* to) {
   size_t size;
   memcpy(&size, to, sizeof size);
-  if (size < sizeof size) return fail(AOTC_INVALID_ARGUMENT, "%s: set struct_size to sizeof the struct", what);
+  if (size < sizeof size) return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s: set struct_size to sizeof the struct", what);
   from.struct_size = size < sizeof from ? size : sizeof from;
   memcpy(to, &from, from.struct_size);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 const char* api_last_error() noexcept { return last_error(); }
@@ -69,7 +69,7 @@ aotc_status api_method_count(const aotc_model* model, int32_t* out) noexcept {
   RT_NOT_NULL(model);
   RT_NOT_NULL(out);
   *out = static_cast<int32_t>(model->module->n_methods);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status api_method_get(const aotc_model* model, int32_t i, const char* name, aotc_method_info* out) noexcept {
@@ -79,10 +79,10 @@ aotc_status api_method_get(const aotc_model* model, int32_t i, const char* name,
   if (name) {
     i = 0;
     while (static_cast<uint32_t>(i) < m.n_methods && strcmp(m.methods[i].name, name) != 0) ++i;
-    if (static_cast<uint32_t>(i) == m.n_methods) return fail(AOTC_NOT_FOUND, "method_get: there is no method '%s'", name);
+    if (static_cast<uint32_t>(i) == m.n_methods) return fail(AOTC_STATUS_NOT_FOUND, "method_get: there is no method '%s'", name);
   }
   const Method* method = find_method(*model, "method_get", i);
-  if (!method) return AOTC_INVALID_ARGUMENT;
+  if (!method) return AOTC_STATUS_INVALID_ARGUMENT;
   aotc_method_info info = {};
   info.name = method->desc->name;
   info.index = i;
@@ -94,9 +94,9 @@ aotc_status api_method_get(const aotc_model* model, int32_t i, const char* name,
 
 aotc_status io_count(const aotc_model& model, const aotc_method_desc& method, int32_t kind, int32_t* out) {
   const uint32_t counts[] = {method.n_inputs, method.n_outputs, model.module->n_states};
-  if (kind < AOTC_INPUT || kind > AOTC_STATE) return fail(AOTC_INVALID_ARGUMENT, "io_count: unknown kind %d", kind);
+  if (kind < AOTC_INPUT || kind > AOTC_STATE) return fail(AOTC_STATUS_INVALID_ARGUMENT, "io_count: unknown kind %d", kind);
   *out = static_cast<int32_t>(counts[kind]);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status api_io_count(const aotc_model* model, int32_t kind, int32_t* out) noexcept {
@@ -110,9 +110,9 @@ aotc_status api_method_io_get(const aotc_model* model, int32_t number, int32_t k
   RT_NOT_NULL(model);
   RT_NOT_NULL(out);
   const Method* method = find_method(*model, "io_get", number);
-  if (!method) return AOTC_INVALID_ARGUMENT;
+  if (!method) return AOTC_STATUS_INVALID_ARGUMENT;
   RT_TRY(io_count(*model, *method->desc, kind, &n));
-  if (i < 0 || i >= n) return fail(AOTC_INVALID_ARGUMENT, "io_get: there is no %d-th of %d", i, n);
+  if (i < 0 || i >= n) return fail(AOTC_STATUS_INVALID_ARGUMENT, "io_get: there is no %d-th of %d", i, n);
   aotc_io_info info = {};
   info.alias_input = -1;
   if (kind == AOTC_STATE) {
@@ -143,7 +143,7 @@ aotc_status api_method_workspace_size(const aotc_model* model, int32_t number, c
   RT_NOT_NULL(model);
   RT_NOT_NULL(bytes);
   const Method* method = find_method(*model, "workspace_size", number);
-  return method ? workspace_size(*method, options, in, n, bytes) : AOTC_INVALID_ARGUMENT;
+  return method ? workspace_size(*method, options, in, n, bytes) : AOTC_STATUS_INVALID_ARGUMENT;
 }
 
 /// The most that any method needs at its largest shapes; for shapes that are given, the first's.
@@ -160,7 +160,7 @@ aotc_status api_workspace_size(const aotc_model* model, const aotc_context_optio
     most = needed > most ? needed : most;
   }
   *bytes = most;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status api_context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out) noexcept {
@@ -192,16 +192,16 @@ aotc_status api_context_get_info(const aotc_context* context, aotc_context_info*
   return give("context_get_info", info, out);
 }
 
-aotc_status api_method_output_shapes(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+aotc_status api_method_output_bounds(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
                                      int32_t n_out) noexcept {
   const KeepErrno keep;
   RT_NOT_NULL(context);
-  const Method* method = find_method(*context->model, "output_shapes", number);
-  return method ? context_output_shapes(context, *method, in, n_in, shapes, n_out) : AOTC_INVALID_ARGUMENT;
+  const Method* method = find_method(*context->model, "output_bounds", number);
+  return method ? context_output_bounds(context, *method, in, n_in, shapes, n_out) : AOTC_STATUS_INVALID_ARGUMENT;
 }
 
-aotc_status api_output_shapes(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) noexcept {
-  return api_method_output_shapes(context, 0, in, n_in, shapes, n_out);
+aotc_status api_output_bounds(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out) noexcept {
+  return api_method_output_bounds(context, 0, in, n_in, shapes, n_out);
 }
 
 aotc_status api_run_method(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
@@ -209,7 +209,7 @@ aotc_status api_run_method(aotc_context* context, int32_t number, const aotc_ten
   const KeepErrno keep;
   RT_NOT_NULL(context);
   const Method* method = find_method(*context->model, "run_method", number);
-  return method ? context_run(context, *method, in, n_in, out, n_out, nullptr) : AOTC_INVALID_ARGUMENT;
+  return method ? context_run(context, *method, in, n_in, out, n_out, nullptr) : AOTC_STATUS_INVALID_ARGUMENT;
 }
 
 aotc_status api_run_with(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
@@ -219,7 +219,7 @@ aotc_status api_run_with(aotc_context* context, int32_t number, const aotc_tenso
   Stop stop;
   RT_TRY(stop_read(options, &stop));
   const Method* method = find_method(*context->model, "run_with", number);
-  return method ? context_run(context, *method, in, n_in, out, n_out, can_stop(stop) ? &stop : nullptr) : AOTC_INVALID_ARGUMENT;
+  return method ? context_run(context, *method, in, n_in, out, n_out, can_stop(stop) ? &stop : nullptr) : AOTC_STATUS_INVALID_ARGUMENT;
 }
 
 aotc_status api_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) noexcept {
@@ -278,7 +278,7 @@ aotc_status api_states_layout(const aotc_model* model, uint64_t* id) noexcept {
   RT_NOT_NULL(model);
   RT_NOT_NULL(id);
   *id = states_layout(*model);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status api_states_save(aotc_context* context, int fd, const aotc_state_range* ranges, int32_t n) noexcept {
@@ -319,14 +319,14 @@ aotc_status api_context_profile(const aotc_context* context, aotc_profile_step* 
   RT_NOT_NULL(context);
   RT_NOT_NULL(n);
   const ShapeEntry* e = context->latest;
-  if (!context->step_ns) return fail(AOTC_WRONG_STATE, "context_profile: the context was made without AOTC_CONTEXT_PROFILE");
-  if (!e) return fail(AOTC_WRONG_STATE, "context_profile: nothing has been run");
+  if (!context->step_ns) return fail(AOTC_STATUS_WRONG_STATE, "context_profile: the context was made without AOTC_CONTEXT_PROFILE");
+  if (!e) return fail(AOTC_STATUS_WRONG_STATE, "context_profile: nothing has been run");
   const aotc_variant& variant = variant_of(*e);
   const int32_t count = static_cast<int32_t>(variant.n_steps);
   if (steps && context->events) RT_TRY(gpu_step_times(*context, context->step_ns, variant.n_steps));
   for (int32_t s = 0; steps && s < count && s < *n; ++s) steps[s] = {variant.steps[s].label, context->step_ns[s], e->steps[s].tasks, 0};
   *n = count;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status api_output_sizes(aotc_context* context, int32_t i, int64_t* sizes) noexcept {
@@ -358,7 +358,7 @@ const aotc_api kApi = {
     api_context_create,
     api_context_destroy,
     api_context_get_info,
-    api_output_shapes,
+    {api_output_bounds},
     api_run,
     api_synchronize,
     api_state_reset,
@@ -370,7 +370,7 @@ const aotc_api kApi = {
     api_method_get,
     api_method_io_get,
     api_method_workspace_size,
-    api_method_output_shapes,
+    {api_method_output_bounds},
     api_run_method,
     api_run_with,
     api_state_read_range,

@@ -32,14 +32,14 @@ aotc_status space(const aotc_variant& variant, const int64_t* slots, uint64_t* a
   const int64_t a = variant.arena_slot >= 0 ? slots[variant.arena_slot] : 0;
   const int64_t s = variant.scratch_slot >= 0 ? slots[variant.scratch_slot] : 0;
   if (a < 0 || s < 0 || a > INT64_MAX / 2 || s > INT64_MAX / 2)
-    return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
   *arena = static_cast<uint64_t>(a);
   *scratch_stride = align_up(static_cast<uint64_t>(s), kScratchAlign);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status entry_storage(ShapeEntry* e) {
-  if (e->storage) return AOTC_OK;
+  if (e->storage) return AOTC_STATUS_OK;
   const Method& m = *e->method;
   const aotc_method_desc& desc = *m.desc;
   const uint64_t words = uint64_t{desc.n_symbols} + m.n_io_dims + desc.n_inputs + desc.n_outputs + m.max_slots + m.max_sizes +
@@ -47,7 +47,7 @@ aotc_status entry_storage(ShapeEntry* e) {
                          AOTC_MAP_ALIGN / 8;
   static_assert(sizeof(ReadyStep) % 8 == 0 && sizeof(void*) == 8, "laid out in words");
   int64_t* at = take<int64_t>(words);
-  if (!at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the shapes");
+  if (!at) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the shapes");
   e->storage = at;
   const auto cut = [&at](uint64_t n) {
     int64_t* from = at;
@@ -64,7 +64,7 @@ aotc_status entry_storage(ShapeEntry* e) {
   e->map_data = reinterpret_cast<const void**>(cut(m.max_maps));
   e->steps = reinterpret_cast<ReadyStep*>(cut(m.max_steps * (sizeof(ReadyStep) / 8)));
   e->maps = reinterpret_cast<uint64_t*>(align_up(reinterpret_cast<uintptr_t>(at), AOTC_MAP_ALIGN));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
@@ -73,7 +73,8 @@ aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
   RT_TRY(pick_variant(m, e->symbols, &e->variant));
   RT_TRY(eval_interface(m, e->symbols, e->io_dims, e->io_bytes));
   const aotc_variant& variant = variant_of(*e);
-  if (!eval_slots(variant, e->symbols, e->slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
+  if (!eval_slots(variant, e->symbols, e->slots))
+    return fail(AOTC_STATUS_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
   for (uint32_t i = 0; i < info_of(*e).n_sizes; ++i) e->sizes[i] = e->slots[variant.size_slots[i]];
   RT_TRY(space(variant, e->slots, &e->arena_bytes, &e->scratch_stride));
   e->max_tasks = 1;
@@ -86,16 +87,16 @@ aotc_status fill_entry(const aotc_context& context, ShapeEntry* e) {
   e->graph_refused = false;
   e->runs = 0;
   e->bound_to = 0;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status grow_workspace(aotc_context* c, const ShapeEntry& e) {
   uint64_t needed;
   if (!total_bytes(e.arena_bytes, e.scratch_stride, scratches(*c->model, c->threads.width), &needed))
-    return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
-  if (needed <= c->base_bytes) return AOTC_OK;
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
+  if (needed <= c->base_bytes) return AOTC_STATUS_OK;
   if (c->callers_workspace)
-    return fail(AOTC_OUT_OF_MEMORY, "these shapes need a workspace of %llu bytes; the caller's has %llu",
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "these shapes need a workspace of %llu bytes; the caller's has %llu",
                 static_cast<unsigned long long>(needed), static_cast<unsigned long long>(c->base_bytes));
   if (c->model->cuda && c->workspace.base) RT_TRY(cuda_wait(c->model->cuda, c->stream));
   model_free_block(*c->model, &c->workspace);  // first: so that both never stand side by side
@@ -105,23 +106,23 @@ aotc_status grow_workspace(aotc_context* c, const ShapeEntry& e) {
   RT_TRY(model_alloc(*c->model, needed, "a workspace", &c->workspace));
   c->base = static_cast<uint8_t*>(c->workspace.base);
   c->base_bytes = c->workspace.bytes;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status read_context_options(const aotc_context_options* given, aotc_context_options* out, aotc_thread_pool* pool) {
-  constexpr uint32_t kGraphs = AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_NO_GRAPHS;
-  constexpr uint32_t kKnown =
-      AOTC_CONTEXT_FLUSH_DENORMALS | AOTC_CONTEXT_POISON | AOTC_CONTEXT_PROFILE | kGraphs | AOTC_CONTEXT_STEPWISE | AOTC_CONTEXT_FORKS;
+  constexpr uint32_t kKnown = AOTC_CONTEXT_FLUSH_DENORMALS | AOTC_CONTEXT_POISON | AOTC_CONTEXT_PROFILE | AOTC_CONTEXT_LAUNCHES |
+                              AOTC_CONTEXT_STEPWISE | AOTC_CONTEXT_FORKS;
   *out = AOTC_CONTEXT_OPTIONS_INIT;
   if (given) RT_TRY(read_options("context options", given, sizeof *out, out));
-  if (out->flags & ~kKnown) return fail(AOTC_INVALID_ARGUMENT, "context options: unknown flags 0x%x", out->flags & ~kKnown);
-  if ((out->flags & kGraphs) == kGraphs) return fail(AOTC_INVALID_ARGUMENT, "context options: GRAPHS and NO_GRAPHS exclude each other");
+  if (out->flags & ~kKnown) return fail(AOTC_STATUS_INVALID_ARGUMENT, "context options: unknown flags 0x%x", out->flags & ~kKnown);
+  if ((out->flags & AOTC_CONTEXT_LAUNCHES) == AOTC_CONTEXT_LAUNCHES)
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "context options: GRAPHS and NO_GRAPHS exclude each other");
   if (out->threads) {
     *pool = {};
     RT_TRY(read_options("thread pool", out->threads, sizeof *pool, pool));
     out->threads = pool;
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// What the methods need at most of each.
@@ -142,7 +143,7 @@ struct Most {
 
 /// Memory of the outputs that the caller does not get. The methods share it: it tells of the latest run.
 aotc_status make_hidden(aotc_context* c, const Most& most) {
-  if (most.hidden == 0) return AOTC_OK;
+  if (most.hidden == 0) return AOTC_STATUS_OK;
   const uint64_t bytes = most.hidden * AOTC_HIDDEN_BYTES;
   void* at = nullptr;
   if (c->model->cuda)
@@ -151,29 +152,29 @@ aotc_status make_hidden(aotc_context* c, const Most& most) {
     at = take<uint64_t>(bytes / sizeof(uint64_t));
   c->hidden = static_cast<uint8_t*>(at);
   if (most.found) c->found_at = take<int64_t>(most.symbols + most.hidden);
-  if (!at || (most.found && !c->found_at)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
-  return AOTC_OK;
+  if (!at || (most.found && !c->found_at)) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
+  return AOTC_STATUS_OK;
 }
 
 aotc_status fill_gpu(aotc_context* c, const Most& most, const aotc_context_options& options) {
   const aotc_model& m = *c->model;
   const aotc_module_desc& module = *m.module;
   if (options.flags & AOTC_CONTEXT_FLUSH_DENORMALS)
-    return fail(AOTC_INVALID_ARGUMENT, "context options: AOTC_CONTEXT_FLUSH_DENORMALS is for CPU artifacts");
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "context options: AOTC_CONTEXT_FLUSH_DENORMALS is for CPU artifacts");
   RT_TRY(cuda_alive(*m.cuda));
   void* faults = nullptr;
   RT_TRY(cuda_alloc_shared(m.cuda, m.total_steps * sizeof(int32_t), "a context", &faults));
   c->gpu_faults = static_cast<int32_t*>(faults);
   c->io_checked = take<const void*>(most.io);
-  if (!c->io_checked) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  if (!c->io_checked) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
   const bool asked = (module.flags & AOTC_MODULE_GRAPHS) || (options.flags & (AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_PROFILE));
   const bool one_by_one = options.flags & (AOTC_CONTEXT_NO_GRAPHS | AOTC_CONTEXT_STEPWISE);
   c->wants_graphs = asked && !one_by_one && cuda_has_graphs(*m.cuda);
-  if (!c->step_ns) return AOTC_OK;
+  if (!c->step_ns) return AOTC_STATUS_OK;
   c->events = take<void*>(m.max_steps + 1);
-  if (!c->events) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  if (!c->events) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
   for (uint32_t i = 0; i <= m.max_steps; ++i) RT_TRY(cuda_make_event(m.cuda, &c->events[i]));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status fill(aotc_context* c, const aotc_context_options& options) {
@@ -189,13 +190,13 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
   c->dense_in = take<aotc_tensor>(most.io);
   c->entries = take<ShapeEntry>(uint64_t{module.n_methods} * kShapeEntries);
   if (!c->symbols || !c->io || !c->dense_in || !c->entries || (times && !c->step_ns))
-    return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
   c->n_entries = module.n_methods * kShapeEntries;
   for (uint32_t i = 0; i < c->n_entries; ++i) c->entries[i].method = &c->model->methods[i / kShapeEntries];
   RT_TRY(make_hidden(c, most));
   if (options.workspace) {
     const uint64_t at = reinterpret_cast<uintptr_t>(options.workspace);
-    if (at % kAlign) return fail(AOTC_INVALID_ARGUMENT, "the workspace is not aligned to %zu bytes", kAlign);
+    if (at % kAlign) return fail(AOTC_STATUS_INVALID_ARGUMENT, "the workspace is not aligned to %zu bytes", kAlign);
     c->base = static_cast<uint8_t*>(options.workspace);
     c->base_bytes = options.workspace_size;
     c->callers_workspace = true;
@@ -216,19 +217,19 @@ aotc_status fill(aotc_context* c, const aotc_context_options& options) {
   }
   for (uint32_t i = 0; i < c->n_entries; ++i)
     if (c->entries[i].stamp) RT_TRY(bind_workspace(c, &c->entries[i]));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// What a workspace of `width` threads needs at these symbol values. slots: room for method.max_slots.
 aotc_status workspace_at(const Method& method, const int64_t* symbols, uint32_t variant, int32_t width, int64_t* slots, size_t* bytes) {
   uint64_t arena, stride, total;
   const aotc_variant& v = method.desc->variants[variant];
-  if (!eval_slots(v, symbols, slots)) return fail(AOTC_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
+  if (!eval_slots(v, symbols, slots)) return fail(AOTC_STATUS_SHAPE_MISMATCH, "the sizes that follow from these shapes overflow");
   RT_TRY(space(v, slots, &arena, &stride));
   if (!total_bytes(arena, stride, scratches(*method.model, width), &total))
-    return fail(AOTC_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "the workspace for these shapes is beyond all memory");
   *bytes = total;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status workspace_max(const Method& method, int32_t width, int64_t* symbols, int64_t* slots, size_t* bytes) {
@@ -238,7 +239,8 @@ aotc_status workspace_max(const Method& method, int32_t width, int64_t* symbols,
     for (uint32_t s = 0; s < desc.n_symbols; ++s) {
       const aotc_range& r = desc.variants[v].ranges[s];
       const int64_t top = r.max < desc.symbols[s].max ? r.max : desc.symbols[s].max;
-      if (top == INT64_MAX) return fail(AOTC_SHAPE_MISMATCH, "%s has no maximum: ask with the shapes of inputs", desc.symbols[s].name);
+      if (top == INT64_MAX)
+        return fail(AOTC_STATUS_SHAPE_MISMATCH, "%s has no maximum: ask with the shapes of inputs", desc.symbols[s].name);
       symbols[s] = r.multiple_of > 1 ? top / r.multiple_of * r.multiple_of : top;
     }
     size_t needed;
@@ -246,7 +248,7 @@ aotc_status workspace_max(const Method& method, int32_t width, int64_t* symbols,
     most = needed > most ? needed : most;
   }
   *bytes = most;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status workspace_for(const Method& method, const aotc_tensor* in, int32_t n, int32_t width, int64_t* symbols, int64_t* dims,
@@ -276,7 +278,7 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   c->sizes_known = false;
   if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
   const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
-  c->sizes_known = status == AOTC_OK;
+  c->sizes_known = status == AOTC_STATUS_OK;
   return status;
 }
 
@@ -304,10 +306,10 @@ void recover(aotc_context* c) {
 
 ContextLock::ContextLock(aotc_context* c) : context_(nullptr) {
   if (exchange(c->busy, 1u) != 0) {
-    fail(AOTC_WRONG_STATE, "the context is in use by another thread");
+    fail(AOTC_STATUS_WRONG_STATE, "the context is in use by another thread");
     return;
   }
-  if (__builtin_expect(c->state_file != nullptr, 0) && states_left_behind(*c) && states_leave(c) != AOTC_OK) {
+  if (__builtin_expect(c->state_file != nullptr, 0) && states_left_behind(*c) && states_leave(c) != AOTC_STATUS_OK) {
     store_release(c->busy, 0u);
     return;
   }
@@ -346,13 +348,13 @@ aotc_status find_entry(aotc_context* c, const Method& m, const aotc_tensor* in, 
   found->stamp = ++c->clock;
   RT_TRY(check_dims(m, in, found->io_dims, found->symbols));
   *out = found;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
   RT_TRY(grow_workspace(c, *e));
   const WeightSet& set = *c->weights;
-  if (e->bound_to == c->workspace_generation && e->bound_weights == set.version) return AOTC_OK;
+  if (e->bound_to == c->workspace_generation && e->bound_weights == set.version) return AOTC_STATUS_OK;
   const aotc_variant& variant = variant_of(*e);
   const VariantInfo& info = info_of(*e);
   for (uint32_t a = 0; a < info.n_args; ++a) {
@@ -364,7 +366,7 @@ aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
   }
   e->bound_to = c->workspace_generation;
   e->bound_weights = set.version;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status workspace_size(const Method& method, const aotc_context_options* given, const aotc_tensor* in, int32_t n, size_t* bytes) {
@@ -376,7 +378,7 @@ aotc_status workspace_size(const Method& method, const aotc_context_options* giv
   const aotc_method_desc& desc = *method.desc;
   const uint64_t n_io = uint64_t{desc.n_inputs} + desc.n_outputs;
   int64_t* words = take<int64_t>(uint64_t{desc.n_symbols} + method.n_io_dims + n_io + method.max_slots);
-  if (!words) return fail(AOTC_OUT_OF_MEMORY, "no memory for the shapes");
+  if (!words) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the shapes");
   int64_t* dims = words + desc.n_symbols;
   uint64_t* io_bytes = reinterpret_cast<uint64_t*>(dims + method.n_io_dims);
   int64_t* slots = reinterpret_cast<int64_t*>(io_bytes + n_io);
@@ -391,7 +393,7 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
   aotc_thread_pool pool;
   RT_TRY(read_context_options(given, &options, &pool));
   aotc_context* c = take<aotc_context>(1);
-  if (!c) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  if (!c) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
   c->model = model;
   void* const page = take_page_of_process();
   c->busy = page ? static_cast<uint32_t*>(page) : &c->busy_word;
@@ -400,16 +402,16 @@ aotc_status context_create(aotc_model* model, const aotc_context_options* given,
   weight_sets_join(c);
   const CudaScope scope(model->cuda);
   aotc_status status = scope.status();
-  if (status == AOTC_OK) {
+  if (status == AOTC_STATUS_OK) {
     const WeightsInUse weights(c);
     status = fill(c, options);
   }
-  if (status != AOTC_OK) {
+  if (status != AOTC_STATUS_OK) {
     context_destroy(c);
     return status;
   }
   *out = c;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void context_destroy(aotc_context* c) {
@@ -453,13 +455,13 @@ aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor
   return run_checked(c, method, in, n_in, out, n_out, stop);
 }
 
-aotc_status context_output_shapes(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+aotc_status context_output_bounds(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
                                   int32_t n_out) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
   const aotc_method_desc& desc = *method.desc;
   RT_TRY(check_output_count(method, n_out));
-  if (n_out > 0 && !shapes) return fail(AOTC_INVALID_ARGUMENT, "shapes is null");
+  if (n_out > 0 && !shapes) return fail(AOTC_STATUS_INVALID_ARGUMENT, "shapes is null");
   ShapeEntry* e;
   RT_TRY(find_entry(c, method, in, n_in, &e));
   const int64_t* dims = e->io_dims;
@@ -469,7 +471,7 @@ aotc_status context_output_shapes(aotc_context* c, const Method& method, const a
     if (shapes[o] && rank) memcpy(shapes[o], dims, rank * sizeof *dims);
     dims += rank;
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes) {
@@ -477,9 +479,9 @@ aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes
   RT_TRY(lock.status());
   const aotc_method_desc& desc = *(c->latest ? c->latest->method : c->model->methods)->desc;
   if (output < 0 || static_cast<uint32_t>(output) >= desc.n_outputs)
-    return fail(AOTC_INVALID_ARGUMENT, "output_sizes: there is no output %d of %u", output, desc.n_outputs);
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "output_sizes: there is no output %d of %u", output, desc.n_outputs);
   const aotc_io_desc& io = desc.outputs[output];
-  if (io.rank > 0 && !sizes) return fail(AOTC_INVALID_ARGUMENT, "output_sizes: sizes is null");
+  if (io.rank > 0 && !sizes) return fail(AOTC_STATUS_INVALID_ARGUMENT, "output_sizes: sizes is null");
   if (c->model->cuda && c->latest) {
     const CudaScope scope(c->model->cuda);
     RT_TRY(scope.status());
@@ -487,12 +489,14 @@ aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes
     RT_TRY(cuda_wait(c->model->cuda, c->stream));
     RT_TRY(take_gpu_fault(c));
   }
-  if (!c->sizes_known) return fail(AOTC_WRONG_STATE, "output_sizes: %s", c->latest ? "the latest run failed" : "nothing has been run");
+  if (!c->sizes_known)
+    return fail(AOTC_STATUS_WRONG_STATE, "output_sizes: %s", c->latest ? "the latest run failed" : "nothing has been run");
   int64_t* const symbols = c->found_at ? c->found_at : c->latest->symbols;
   for (uint32_t h = 0; c->found_at && h < desc.n_hidden; ++h)
     memcpy(&symbols[desc.n_symbols + h], c->hidden + h * AOTC_HIDDEN_BYTES, sizeof(int64_t));
   const auto evaluate = [&](uint32_t begin, uint32_t end, int64_t* to) {
-    return eval(desc.dim_code, begin, end, symbols, nullptr, to) ? AOTC_OK : fail(AOTC_INTERNAL, "output_sizes: a size overflows");
+    return eval(desc.dim_code, begin, end, symbols, nullptr, to) ? AOTC_STATUS_OK
+                                                                 : fail(AOTC_STATUS_INTERNAL, "output_sizes: a size overflows");
   };
   for (int32_t d = 0; d < io.rank; ++d) {
     const aotc_dim_desc& dim = desc.dims[io.first_dim + static_cast<uint32_t>(d)];
@@ -503,7 +507,7 @@ aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes
     const aotc_found_desc& found = desc.found[f];
     if (found.output == static_cast<uint32_t>(output)) RT_TRY(evaluate(found.begin, found.end, &sizes[found.dim]));
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 }  // namespace aotc::rt

@@ -120,7 +120,7 @@ class ContextLock {
   ~ContextLock();
   ContextLock(const ContextLock&) = delete;
   ContextLock& operator=(const ContextLock&) = delete;
-  aotc_status status() const { return context_ ? AOTC_OK : AOTC_WRONG_STATE; }  ///< with its message
+  aotc_status status() const { return context_ ? AOTC_STATUS_OK : AOTC_STATUS_WRONG_STATE; }  ///< with its message
 
  private:
   aotc_context* context_;  ///< null: another has it
@@ -131,7 +131,7 @@ void context_destroy(aotc_context* context);
 /// stop: what may end the run, or null.
 aotc_status context_run(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
                         int32_t n_out, Stop* stop);
-aotc_status context_output_shapes(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+aotc_status context_output_bounds(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
                                   int32_t n_out);
 aotc_status workspace_size(const Method& method, const aotc_context_options* options, const aotc_tensor* in, int32_t n, size_t* bytes);
 

@@ -61,7 +61,7 @@ const aotc_isa_table* select_isa(const aotc_isa_table* tables, uint32_t n, uint3
       }
     if (tables[i].needs & ~AOTC_CPU_ALL) text.add("%sa feature that this runtime does not know", separator);
   }
-  fail(AOTC_INCOMPATIBLE, "this CPU cannot run the artifact: %s", n ? buffer : "it has no CPU code");
+  fail(AOTC_STATUS_INCOMPATIBLE, "this CPU cannot run the artifact: %s", n ? buffer : "it has no CPU code");
   return nullptr;
 }
 

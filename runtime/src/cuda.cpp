@@ -51,13 +51,14 @@ void write_target(const aotc_cuda_image& image, Text* text) {
 aotc_status find_device(const aotc_module_desc& artifact, const Driver& driver, int32_t ordinal, CUdevice* device, Image* found) {
   int count = 0, major = 0, minor = 0;
   CUresult code = driver.device_count(&count);
-  if (code == kSuccess && ordinal >= count) return fail(AOTC_INCOMPATIBLE, "there is no GPU %d: this machine has %d", ordinal, count);
+  if (code == kSuccess && ordinal >= count)
+    return fail(AOTC_STATUS_INCOMPATIBLE, "there is no GPU %d: this machine has %d", ordinal, count);
   if (code == kSuccess) code = driver.device_get(device, ordinal);
   if (code == kSuccess) code = driver.device_attribute(&major, kMajor, *device);
   if (code == kSuccess) code = driver.device_attribute(&minor, kMinor, *device);
-  if (code != kSuccess) return fail(AOTC_DEVICE, "GPU %d cannot be asked: %s", ordinal, error_text(driver, code));
+  if (code != kSuccess) return fail(AOTC_STATUS_DEVICE, "GPU %d cannot be asked: %s", ordinal, error_text(driver, code));
   *found = find_image(artifact, major, minor);
-  if (found->image) return AOTC_OK;
+  if (found->image) return AOTC_STATUS_OK;
   char name[64] = "GPU", targets[128] = "";
   driver.device_name(name, sizeof name, *device);
   Text text{targets, targets + sizeof targets};
@@ -66,14 +67,14 @@ aotc_status find_device(const aotc_module_desc& artifact, const Driver& driver, 
       if (targets[0]) text.add(", ");
       write_target(part->cuda_images[i], &text);
     }
-  return fail(AOTC_INCOMPATIBLE, "GPU %d (%s, sm_%d%d) cannot run the artifact, which has code for %s", ordinal, name, major, minor,
+  return fail(AOTC_STATUS_INCOMPATIBLE, "GPU %d (%s, sm_%d%d) cannot run the artifact, which has code for %s", ordinal, name, major, minor,
               targets);
 }
 
 aotc_status load_functions(Cuda* cuda, const aotc_module_desc& module, const aotc_cuda_image& image) {
   cuda->modules = take<CUmodule>(module.n_cuda_kernels);
   cuda->functions = take<CUfunction>(module.n_cuda_kernels);
-  if (!cuda->modules || !cuda->functions) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (!cuda->modules || !cuda->functions) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
   for (uint32_t i = 0; i < module.n_cuda_kernels; ++i) {
     const aotc_cuda_kernel& kernel = module.cuda_kernels[i];
     RT_TRY(cuda_check(cuda, cuda->driver.module_load(&cuda->modules[i], image.cubins[i]), "loading the code of", kernel.name));
@@ -82,7 +83,7 @@ aotc_status load_functions(Cuda* cuda, const aotc_module_desc& module, const aot
     if (kernel.max_smem_bytes > kDefaultSharedLimit)
       RT_TRY(cuda_check(cuda, cuda->driver.function_attribute(cuda->functions[i], kMaxDynamicShared, kernel.max_smem_bytes), kernel.name));
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// Weights of the blob that lie beside each other and go to the device as one block.
@@ -113,7 +114,7 @@ aotc_status upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t* blob
     total = align_up(total, kAlignRun) + (run.end_byte - run.begin_byte);
     i = run.end;
   }
-  if (total == 0) return AOTC_OK;
+  if (total == 0) return AOTC_STATUS_OK;
   void* at = nullptr;
   RT_TRY(cuda_alloc(cuda, total, "the weights", &at));
   cuda->weights = address(at);
@@ -154,7 +155,7 @@ CudaScope::~CudaScope() {
   CUcontext popped;
   if (cuda_ && code_ == kSuccess) cuda_->driver.pop(&popped);
 }
-aotc_status CudaScope::status() const { return cuda_ ? cuda_check(cuda_, code_, "entering the device's context") : AOTC_OK; }
+aotc_status CudaScope::status() const { return cuda_ ? cuda_check(cuda_, code_, "entering the device's context") : AOTC_STATUS_OK; }
 
 aotc_status cuda_probe(const aotc_module_desc& artifact, int32_t ordinal, const aotc_module_desc** part) {
   Driver driver;
@@ -163,19 +164,19 @@ aotc_status cuda_probe(const aotc_module_desc& artifact, int32_t ordinal, const 
   RT_TRY(load_driver(&driver));
   RT_TRY(find_device(artifact, driver, ordinal, &device, &found));
   *part = found.part;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status cuda_open(const aotc_module_desc& part, int32_t device, const uint8_t* weights, const uint8_t** weight_at, Cuda** out) {
   Cuda* cuda = take<Cuda>(1);
-  if (!cuda) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (!cuda) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
   const aotc_status status = fill(cuda, part, device, weights, weight_at);
-  if (status != AOTC_OK) {
+  if (status != AOTC_STATUS_OK) {
     cuda_close(cuda);
     return status;
   }
   *out = cuda;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void cuda_close(Cuda* cuda) {
@@ -199,27 +200,27 @@ uint64_t cuda_weights_bytes(const Cuda& cuda) { return cuda.weights_bytes; }
 
 aotc_status cuda_alive(const Cuda& cuda) {
   const CUresult lost = load_acquire(&cuda.lost);
-  if (lost == kSuccess) return AOTC_OK;
-  return fail(AOTC_DEVICE_LOST, "GPU %d is lost to this process since CUDA error %d: %s", cuda.ordinal, lost,
+  if (lost == kSuccess) return AOTC_STATUS_OK;
+  return fail(AOTC_STATUS_DEVICE_LOST, "GPU %d is lost to this process since CUDA error %d: %s", cuda.ordinal, lost,
               error_text(cuda.driver, lost));
 }
 
 aotc_status cuda_alloc(Cuda* cuda, size_t bytes, const char* what, void** out) {
   CUdeviceptr p = 0;
   const CUresult code = cuda->driver.mem_alloc(&p, bytes);
-  if (code == kOutOfMemory) return fail(AOTC_OUT_OF_MEMORY, "no memory on GPU %d for %s of %zu bytes", cuda->ordinal, what, bytes);
+  if (code == kOutOfMemory) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory on GPU %d for %s of %zu bytes", cuda->ordinal, what, bytes);
   RT_TRY(cuda_check(cuda, code, "allocating memory for", what));
   *out = reinterpret_cast<void*>(p);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 void cuda_free(Cuda* cuda, void* p) { cuda->driver.mem_free(address(p)); }
 
 aotc_status cuda_alloc_shared(Cuda* cuda, size_t bytes, const char* what, void** out) {
   const CUresult code = cuda->driver.host_alloc(out, bytes, kPortableMapped);
-  if (code == kOutOfMemory) return fail(AOTC_OUT_OF_MEMORY, "no host memory that GPU %d can write to for %s", cuda->ordinal, what);
+  if (code == kOutOfMemory) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no host memory that GPU %d can write to for %s", cuda->ordinal, what);
   RT_TRY(cuda_check(cuda, code, "allocating host memory for", what));
   memset(*out, 0, bytes);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 void cuda_free_shared(Cuda* cuda, void* p) { cuda->driver.host_free(p); }
 
@@ -228,13 +229,14 @@ aotc_status cuda_check_pointer(Cuda* cuda, const char* what, const char* name, c
   int type = 0, ordinal = -1;
   const CUresult code = cuda->driver.pointer_attribute(&type, kMemoryType, address(p));
   if (code == kInvalidValue)
-    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': its device is %d, but its data (%p) are not in memory that CUDA knows of", what, name,
-                cuda->ordinal, p);
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': its device is %d, but its data (%p) are not in memory that CUDA knows of", what,
+                name, cuda->ordinal, p);
   RT_TRY(cuda_check(cuda, code, "asking where a tensor lies", name));
-  if (type == kHost) return AOTC_OK;  // pinned: the device reads and writes it where it is
+  if (type == kHost) return AOTC_STATUS_OK;  // pinned: the device reads and writes it where it is
   RT_TRY(cuda_check(cuda, cuda->driver.pointer_attribute(&ordinal, kDeviceOrdinal, address(p)), "asking where a tensor lies", name));
-  if (ordinal == cuda->ordinal) return AOTC_OK;
-  return fail(AOTC_INVALID_ARGUMENT, "%s '%s': its data are on GPU %d, but the model is on GPU %d", what, name, ordinal, cuda->ordinal);
+  if (ordinal == cuda->ordinal) return AOTC_STATUS_OK;
+  return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': its data are on GPU %d, but the model is on GPU %d", what, name, ordinal,
+              cuda->ordinal);
 }
 
 }  // namespace aotc::rt

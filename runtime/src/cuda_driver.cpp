@@ -22,12 +22,12 @@ const char* error_text(const Driver& driver, CUresult code) {
 }
 
 aotc_status cuda_check(Cuda* cuda, CUresult code, const char* doing, const char* at) {
-  if (__builtin_expect(code == kSuccess, 1)) return AOTC_OK;
-  aotc_status status = AOTC_DEVICE;
+  if (__builtin_expect(code == kSuccess, 1)) return AOTC_STATUS_OK;
+  aotc_status status = AOTC_STATUS_DEVICE;
   for (CUresult lost : kLost)
     if (code == lost) {
       store_release(&cuda->lost, code);
-      status = AOTC_DEVICE_LOST;
+      status = AOTC_STATUS_DEVICE_LOST;
     }
   return fail(status, "CUDA error %d while %s%s%s: %s", code, doing, at ? ", at " : "", at ? at : "", error_text(cuda->driver, code));
 }
@@ -39,21 +39,21 @@ aotc_status load_driver(Driver* out) {
   errno = saved;
   if (!library) {
     const char* why = dlerror();
-    return fail(AOTC_INCOMPATIBLE, "this artifact needs a GPU, but the machine has no CUDA driver (%s)", why ? why : "libcuda.so.1");
+    return fail(AOTC_STATUS_INCOMPATIBLE, "this artifact needs a GPU, but the machine has no CUDA driver (%s)", why ? why : "libcuda.so.1");
   }
 #define AOTC_X(member, name, arguments)                           \
   *reinterpret_cast<void**>(&out->member) = dlsym(library, name); \
-  if (!out->member) return fail(AOTC_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks %s", name);
+  if (!out->member) return fail(AOTC_STATUS_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks %s", name);
   AOTC_CUDA_FUNCTIONS(AOTC_X)
 #undef AOTC_X
 #define AOTC_X(member, name, arguments) *reinterpret_cast<void**>(&out->member) = dlsym(library, name);
   AOTC_CUDA_NEWER_FUNCTIONS(AOTC_X)
 #undef AOTC_X
   const CUresult code = out->init(0);
-  if (code == kSuccess) return AOTC_OK;
+  if (code == kSuccess) return AOTC_STATUS_OK;
   if (code == kNotInitialized)
-    return fail(AOTC_DEVICE, "CUDA cannot be used here: in a process forked after CUDA was started it never can");
-  return fail(code == kNoDevice ? AOTC_INCOMPATIBLE : AOTC_DEVICE, "this artifact needs a GPU, but CUDA does not start: %s",
+    return fail(AOTC_STATUS_DEVICE, "CUDA cannot be used here: in a process forked after CUDA was started it never can");
+  return fail(code == kNoDevice ? AOTC_STATUS_INCOMPATIBLE : AOTC_STATUS_DEVICE, "this artifact needs a GPU, but CUDA does not start: %s",
               error_text(*out, code));
 }
 

@@ -65,7 +65,7 @@ aotc_status cuda_graph_make(Cuda* cuda, uint32_t n_steps, CudaGraph** out) {
   if (!g || !nodes) {
     free(g);
     free(nodes);
-    return fail(AOTC_OUT_OF_MEMORY, "no memory for a graph of %u steps", n_steps);
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for a graph of %u steps", n_steps);
   }
   g->cuda = cuda;
   g->nodes = nodes;
@@ -78,7 +78,7 @@ aotc_status cuda_graph_add(CudaGraph* g, const CudaWork& w) {
   const Driver& d = cuda->driver;
   Node& node = g->nodes[g->n_steps++];
   node.kind = w.kind;
-  if (w.kind == CudaWork::nothing) return AOTC_OK;
+  if (w.kind == CudaWork::nothing) return AOTC_STATUS_OK;
   const bool overlapping = w.kind == CudaWork::kernel && w.launch.overlaps && g->last.kind == CudaWork::kernel;
   const CUgraphNode* const after = &g->last.handle;
   const size_t n_after = g->last.handle && !overlapping ? 1 : 0;
@@ -106,7 +106,7 @@ aotc_status cuda_graph_mark(CudaGraph* g, void* event) {
   RT_TRY(cuda_check(g->cuda, g->cuda->driver.graph_add_mark(&mark.handle, g->graph, &g->last.handle, n_after, event),
                     "adding an event to a graph"));
   g->last = mark;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status cuda_graph_finish(CudaGraph* g) {

@@ -29,7 +29,7 @@ aotc_status launch(Cuda* cuda, void* stream, const CudaLaunch& l, const char* at
 }  // namespace
 
 aotc_status cuda_copy(Cuda* cuda, void* stream, CopyKind kind, void* to, const void* from, uint64_t bytes, const char* at) {
-  if (bytes == 0) return AOTC_OK;
+  if (bytes == 0) return AOTC_STATUS_OK;
   const CUresult code = kind == CopyKind::to_device ? cuda->driver.copy_in(address(to), from, bytes, stream)
                         : kind == CopyKind::to_host ? cuda->driver.copy_out(to, address(from), bytes, stream)
                                                     : cuda->driver.copy_on(address(to), address(from), bytes, stream);
@@ -37,7 +37,7 @@ aotc_status cuda_copy(Cuda* cuda, void* stream, CopyKind kind, void* to, const v
 }
 
 aotc_status cuda_fill(Cuda* cuda, void* stream, void* to, uint8_t value, uint64_t bytes, const char* at) {
-  return bytes ? cuda_check(cuda, cuda->driver.fill(address(to), value, bytes, stream), "filling memory", at) : AOTC_OK;
+  return bytes ? cuda_check(cuda, cuda->driver.fill(address(to), value, bytes, stream), "filling memory", at) : AOTC_STATUS_OK;
 }
 
 aotc_status cuda_wait(Cuda* cuda, void* stream, const char* at) {
@@ -48,17 +48,17 @@ aotc_status cuda_is_capturing(Cuda* cuda, void* stream, bool* out) {
   int status = 0;
   RT_TRY(cuda_check(cuda, cuda->driver.stream_capturing(stream, &status), "asking for the stream's state"));
   *out = status != 0;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status cuda_do(Cuda* cuda, void* stream, const CudaWork& w) {
   switch (w.kind) {
-    case CudaWork::nothing: return AOTC_OK;
+    case CudaWork::nothing: return AOTC_STATUS_OK;
     case CudaWork::kernel: return launch(cuda, stream, w.launch, w.label);
     case CudaWork::copy: return cuda_copy(cuda, stream, CopyKind::on_device, w.to, w.from, w.bytes, w.label);
     case CudaWork::zero: return cuda_fill(cuda, stream, w.to, 0, w.bytes, w.label);
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t* slots, void* data, void* out) {
@@ -74,14 +74,14 @@ aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t*
   constexpr int kSwizzles[] = {0, 32, 64, 128};       // CU_TENSOR_MAP_SWIZZLE_*
   constexpr int kNoInterleave = 0, kPromoteTo128 = 2, kZeros = 0;
   if (map.windows ? !cuda->driver.encode_windows : !cuda->driver.encode_map)
-    return fail(AOTC_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks %s",
+    return fail(AOTC_STATUS_INCOMPATIBLE, "the CUDA driver of this machine is too old: it lacks %s",
                 map.windows ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled");
   int type = -1, swizzle = -1;
   for (const Row& r : kTypes)
     if (r.dtype == map.dtype) type = r.number;
   for (int i = 0; i < 4; ++i)
     if (kSwizzles[i] == map.swizzle_bytes) swizzle = i;
-  if (type < 0 || swizzle < 0 || map.rank < 2 || map.rank > AOTC_MAP_MAX_RANK) return fail(AOTC_INTERNAL, "a tensor map of no kind");
+  if (type < 0 || swizzle < 0 || map.rank < 2 || map.rank > AOTC_MAP_MAX_RANK) return fail(AOTC_STATUS_INTERNAL, "a tensor map of no kind");
   uint64_t dims[AOTC_MAP_MAX_RANK] = {}, strides[AOTC_MAP_MAX_RANK] = {};
   uint32_t box[AOTC_MAP_MAX_RANK] = {}, steps[AOTC_MAP_MAX_RANK] = {};
   for (int d = 0; d < map.rank; ++d) {
@@ -111,7 +111,7 @@ aotc_status cuda_time_between(Cuda* cuda, void* from, void* to, uint64_t* ns) {
   RT_TRY(cuda_check(cuda, cuda->driver.event_wait(to), "waiting for an event"));
   RT_TRY(cuda_check(cuda, cuda->driver.event_ms(&ms, from, to), "reading the time of an event"));
   *ns = static_cast<uint64_t>(static_cast<double>(ms) * 1e6);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 }  // namespace aotc::rt

@@ -102,23 +102,23 @@ bool needs_copy(const aotc_tensor& t, uint64_t bytes) {
 
 aotc_status tensor_span(const char* name, const aotc_tensor& t, uint64_t dense, uint64_t* bytes) {
   *bytes = dense;
-  if (!needs_copy(t, dense)) return AOTC_OK;
-  if (t.rank > kMaxRank) return fail(AOTC_INVALID_ARGUMENT, "input '%s': strides of more than %d dimensions", name, kMaxRank);
+  if (!needs_copy(t, dense)) return AOTC_STATUS_OK;
+  if (t.rank > kMaxRank) return fail(AOTC_STATUS_INVALID_ARGUMENT, "input '%s': strides of more than %d dimensions", name, kMaxRank);
   int64_t last = 0;
   bool fits = true;
   for (int32_t d = 0; d < t.rank; ++d) {
     if (t.shape[d] == 1) continue;
     if (t.strides[d] < 0)
-      return fail(AOTC_INVALID_ARGUMENT, "input '%s': the stride of dimension %d is %lld, but must be 0 or more", name, d,
+      return fail(AOTC_STATUS_INVALID_ARGUMENT, "input '%s': the stride of dimension %d is %lld, but must be 0 or more", name, d,
                   static_cast<long long>(t.strides[d]));
     int64_t far;
     fits = fits && !__builtin_mul_overflow(t.shape[d] - 1, t.strides[d], &far) && !__builtin_add_overflow(last, far, &last);
   }
   uint64_t end = 0;
   fits = fits && !__builtin_mul_overflow(static_cast<uint64_t>(last) + 1, dtype_bytes(t.dtype), &end) && end <= INT64_MAX;
-  if (!fits) return fail(AOTC_INVALID_ARGUMENT, "input '%s': its strides reach beyond all memory", name);
+  if (!fits) return fail(AOTC_STATUS_INVALID_ARGUMENT, "input '%s': its strides reach beyond all memory", name);
   *bytes = end;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void copy_dense(const aotc_tensor& t, void* to) {
@@ -136,12 +136,12 @@ aotc_status make_dense(aotc_context* c, const ShapeEntry& e, const aotc_tensor**
   uint64_t total = 0;
   for (uint32_t i = 0; i < desc.n_inputs; ++i)
     if (needs_copy((*in)[i], e.io_bytes[i])) total += align_up(e.io_bytes[i], kAlign);
-  if (__builtin_expect(total == 0, 1)) return AOTC_OK;
+  if (__builtin_expect(total == 0, 1)) return AOTC_STATUS_OK;
   const aotc_allocator& allocator = c->model->cuda ? kSystem : c->model->allocator;
   if (total > c->dense.bytes) {
-    block_free(allocator, AOTC_HOST, &c->dense);
-    if (!block_alloc(allocator, AOTC_HOST, total, &c->dense))
-      return fail(AOTC_OUT_OF_MEMORY, "no memory for dense copies of %llu bytes of inputs with strides",
+    block_free(allocator, AOTC_DEVICE_HOST, &c->dense);
+    if (!block_alloc(allocator, AOTC_DEVICE_HOST, total, &c->dense))
+      return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for dense copies of %llu bytes of inputs with strides",
                   static_cast<unsigned long long>(total));
   }
   uint8_t* at = static_cast<uint8_t*>(c->dense.base);
@@ -155,9 +155,9 @@ aotc_status make_dense(aotc_context* c, const ShapeEntry& e, const aotc_tensor**
     at += align_up(e.io_bytes[i], kAlign);
   }
   *in = c->dense_in;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
-void free_dense(aotc_context* c) { block_free(c->model->cuda ? kSystem : c->model->allocator, AOTC_HOST, &c->dense); }
+void free_dense(aotc_context* c) { block_free(c->model->cuda ? kSystem : c->model->allocator, AOTC_DEVICE_HOST, &c->dense); }
 
 }  // namespace aotc::rt

@@ -15,7 +15,7 @@ struct Block {
   size_t bytes = 0;
 };
 
-/// `allocator.alloc` null: mmap (then device is AOTC_HOST). Zero bytes give an empty block. False: no memory (no message).
+/// `allocator.alloc` null: mmap (then device is AOTC_DEVICE_HOST). Zero bytes give an empty block. False: no memory (no message).
 bool block_alloc(const aotc_allocator& allocator, int32_t device, size_t bytes, Block* out);
 void block_free(const aotc_allocator& allocator, int32_t device, Block* block);
 

@@ -19,13 +19,13 @@ void log(const aotc_model_options& options, const char* message) {
 /// The code version for this CPU.
 aotc_status choose_isa(const aotc_module_desc& module, const aotc_model_options& options, const aotc_isa_table** out) {
   const aotc_isa_table* table = *out = acquire_isa(module.isas, module.n_isas, kHardware);
-  if (!table) return AOTC_INCOMPATIBLE;
+  if (!table) return AOTC_STATUS_INCOMPATIBLE;
   char buffer[128] = "";
   Text text{buffer, buffer + sizeof buffer - 1};
   text.add("code version %s of %u", isa_name(table->isa), module.n_isas);
   if (table + 1 != module.isas + module.n_isas) text.add("; %s cannot run here", isa_name(table[1].isa));
   log(options, buffer);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool changes_each_run(int32_t kind) { return kind != AOTC_BUF_WEIGHT && kind != AOTC_BUF_ARENA; }
@@ -147,25 +147,25 @@ bool has_gpu_part(const aotc_module_desc& artifact) {
 /// The code of a CPU part for this machine; null with a failure.
 const aotc_isa_table* cpu_code(const aotc_module_desc& part) { return select_isa(part.isas, part.n_isas, cpu_features(kHardware)); }
 
-/// The device for AOTC_DEFAULT_DEVICE of an artifact with code for GPUs and for CPUs: GPU 0 where it can run there, else the CPU.
+/// The device for AOTC_DEVICE_DEFAULT of an artifact with code for GPUs and for CPUs: GPU 0 where it can run there, else the CPU.
 aotc_status choose_default(const aotc_module_desc& artifact, const aotc_model_options* options, int32_t* device,
                            const aotc_module_desc** part) {
   *device = 0;
-  if (cuda_probe(artifact, 0, part) == AOTC_OK) return AOTC_OK;
+  if (cuda_probe(artifact, 0, part) == AOTC_STATUS_OK) return AOTC_STATUS_OK;
   char why[512] = "";
   Text text{why, why + sizeof why};
   text.add("%s", last_error());
-  *device = AOTC_HOST;
+  *device = AOTC_DEVICE_HOST;
   *part = cpu_part(artifact);
   if (!cpu_code(**part)) {
     char cpu[400] = "";
     Text{cpu, cpu + sizeof cpu}.add("%s", last_error());
-    return fail(AOTC_INCOMPATIBLE, "%s; and %s", why, cpu);
+    return fail(AOTC_STATUS_INCOMPATIBLE, "%s; and %s", why, cpu);
   }
   char line[600] = "";
   Text{line, line + sizeof line}.add("the code for CPUs is taken: %s", why);
   if (options) log(*options, line);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// The part of the artifact for *device, which is resolved. options: to log to, may be null.
@@ -173,23 +173,23 @@ aotc_status choose_part(const aotc_module_desc& artifact, const aotc_model_optio
                         const aotc_module_desc** part) {
   const aotc_module_desc* const cpu = cpu_part(artifact);
   const bool gpu = has_gpu_part(artifact);
-  if (*device == AOTC_DEFAULT_DEVICE) {
+  if (*device == AOTC_DEVICE_DEFAULT) {
     if (cpu && gpu) return choose_default(artifact, options, device, part);
-    *device = gpu ? 0 : AOTC_HOST;
+    *device = gpu ? 0 : AOTC_DEVICE_HOST;
   }
-  if (!gpu && *device != AOTC_HOST)
-    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on the CPU: device must be AOTC_HOST (-1), not %d", *device);
-  if (*device < 0 && (!cpu || *device != AOTC_HOST))
-    return fail(AOTC_INVALID_ARGUMENT, "this artifact runs on a GPU: device must be a GPU's ordinal, not %d", *device);
+  if (!gpu && *device != AOTC_DEVICE_HOST)
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "this artifact runs on the CPU: device must be AOTC_DEVICE_HOST (-1), not %d", *device);
+  if (*device < 0 && (!cpu || *device != AOTC_DEVICE_HOST))
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "this artifact runs on a GPU: device must be a GPU's ordinal, not %d", *device);
   if (*device >= 0) return cuda_probe(artifact, *device, part);
   *part = cpu;
-  return cpu_code(*cpu) ? AOTC_OK : AOTC_INCOMPATIBLE;
+  return cpu_code(*cpu) ? AOTC_STATUS_OK : AOTC_STATUS_INCOMPATIBLE;
 }
 
 aotc_status check_format(const aotc_module_desc& module) {
   if (module.format != AOTC_PLAN_FORMAT)
-    return fail(AOTC_INTERNAL, "the tables have format %u, the runtime has %d", module.format, AOTC_PLAN_FORMAT);
-  return AOTC_OK;
+    return fail(AOTC_STATUS_INTERNAL, "the tables have format %u, the runtime has %d", module.format, AOTC_PLAN_FORMAT);
+  return AOTC_STATUS_OK;
 }
 
 aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc_model_options& options) {
@@ -201,10 +201,10 @@ aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc
     RT_TRY(choose_isa(part, options, &model->isa));
     model->free_denormals = free_denormals(kHardware);
   }
-  if (!survey(part, model)) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (!survey(part, model)) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
   RT_TRY(weight_sets_create(model, options));
   model->weights_bytes = model->cuda ? cuda_weights_bytes(*model->cuda) : part.weights_bytes;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 }  // namespace
@@ -213,12 +213,12 @@ aotc_status read_options(const char* what, const void* from, size_t known, void*
   size_t given;
   memcpy(&given, from, sizeof given);
   if (given < sizeof given || given > (1u << 20))
-    return fail(AOTC_INVALID_ARGUMENT, "%s: struct_size is %zu; set it to sizeof the struct", what, given);
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s: struct_size is %zu; set it to sizeof the struct", what, given);
   for (size_t i = known; i < given; ++i)
     if (static_cast<const uint8_t*>(from)[i] != 0)
-      return fail(AOTC_INVALID_ARGUMENT, "%s: a field that this artifact does not know is set", what);
+      return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s: a field that this artifact does not know is set", what);
   memcpy(out, from, given < known ? given : known);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status probe(const aotc_module_desc& artifact, int32_t device) {
@@ -230,41 +230,40 @@ aotc_status probe(const aotc_module_desc& artifact, int32_t device) {
 aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_options* given, aotc_model** out) {
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   if (given) RT_TRY(read_options("model options", given, sizeof options, &options));
-  constexpr uint32_t kKept = AOTC_MODEL_OWN_WEIGHTS | AOTC_MODEL_SHARED_WEIGHTS;
-  constexpr uint32_t kKnown = AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS | kKept;
-  if (options.flags & ~kKnown) return fail(AOTC_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
-  if ((options.flags & kKept) == kKept)
-    return fail(AOTC_INVALID_ARGUMENT, "model options: OWN_WEIGHTS and SHARED_WEIGHTS exclude each other");
+  constexpr uint32_t kKnown = AOTC_MODEL_VERIFY_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS | AOTC_MODEL_PLACE;
+  if (options.flags & ~kKnown) return fail(AOTC_STATUS_INVALID_ARGUMENT, "model options: unknown flags 0x%x", options.flags);
+  if ((options.flags & AOTC_MODEL_PLACE) == AOTC_MODEL_PLACE)
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "model options: OWN_WEIGHTS and SHARED_WEIGHTS exclude each other");
   aotc_allocator allocator{};
   if (options.allocator) {
     RT_TRY(read_options("allocator", options.allocator, sizeof allocator, &allocator));
-    if (!allocator.alloc || !allocator.free) return fail(AOTC_INVALID_ARGUMENT, "allocator: alloc or free is null");
+    if (!allocator.alloc || !allocator.free) return fail(AOTC_STATUS_INVALID_ARGUMENT, "allocator: alloc or free is null");
   }
   aotc_model* model = take<aotc_model>(1);
-  if (!model) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (!model) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
   model->module = &artifact;  // until the part is chosen
   model->device = options.device;
   model->allocator = allocator;
   model->flags = options.flags;
   model->references = 1;
   const aotc_status status = fill(model, artifact, options);
-  if (status != AOTC_OK) {
+  if (status != AOTC_STATUS_OK) {
     model_free(model);
     return status;
   }
   *out = model;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status model_alloc(const aotc_model& model, size_t bytes, const char* what, Block* out) {
   if (!model.cuda || model.allocator.alloc || bytes == 0) {
-    if (block_alloc(model.allocator, model.device, bytes, out)) return AOTC_OK;
-    return fail(AOTC_OUT_OF_MEMORY, "no memory for %s of %zu bytes", what, bytes);
+    if (block_alloc(model.allocator, model.device, bytes, out)) return AOTC_STATUS_OK;
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for %s of %zu bytes", what, bytes);
   }
   void* base = nullptr;
   RT_TRY(cuda_alloc(model.cuda, bytes, what, &base));
   *out = Block{base, bytes};
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void model_free_block(const aotc_model& model, Block* block) {
@@ -278,7 +277,7 @@ void model_free_block(const aotc_model& model, Block* block) {
 const Method* find_method(const aotc_model& model, const char* what, int32_t number) {
   const uint32_t n = model.module->n_methods;
   if (number >= 0 && static_cast<uint32_t>(number) < n) return &model.methods[number];
-  fail(AOTC_INVALID_ARGUMENT, "%s: there is no method %d of %u", what, number, n);
+  fail(AOTC_STATUS_INVALID_ARGUMENT, "%s: there is no method %d of %u", what, number, n);
   return nullptr;
 }
 

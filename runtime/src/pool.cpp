@@ -288,9 +288,9 @@ aotc_status start_workers(Pool& pool) {
     error = pthread_create(&worker.thread, nullptr, work, &worker);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!error) return AOTC_OK;
+  if (!error) return AOTC_STATUS_OK;
   stop_workers(pool, started);
-  return fail(AOTC_OUT_OF_MEMORY, "thread %d of %d could not be started (error %d)", started + 1, pool.n_workers, error);
+  return fail(AOTC_STATUS_OUT_OF_MEMORY, "thread %d of %d could not be started (error %d)", started + 1, pool.n_workers, error);
 }
 
 void drop_page(Pool& pool) {
@@ -325,15 +325,15 @@ int32_t allowed_cpus() {
 
 aotc_status threads_width(int32_t num_threads, const aotc_thread_pool* caller, int32_t* width) {
   if (caller) {
-    if (!caller->width || !caller->parallel_for) return fail(AOTC_INVALID_ARGUMENT, "thread pool: width or parallel_for is null");
+    if (!caller->width || !caller->parallel_for) return fail(AOTC_STATUS_INVALID_ARGUMENT, "thread pool: width or parallel_for is null");
     const int32_t n = caller->width(caller->user);
     *width = n < 1 ? 1 : n > AOTC_MAX_THREADS ? AOTC_MAX_THREADS : n;
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   }
   if (num_threads < -1 || num_threads > AOTC_MAX_THREADS)
-    return fail(AOTC_INVALID_ARGUMENT, "num_threads is %d; allowed are -1 to %d", num_threads, AOTC_MAX_THREADS);
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "num_threads is %d; allowed are -1 to %d", num_threads, AOTC_MAX_THREADS);
   *width = num_threads == -1 ? allowed_cpus() : num_threads < 1 ? 1 : num_threads;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, Threads* out) {
@@ -341,24 +341,24 @@ aotc_status threads_create(int32_t num_threads, const aotc_thread_pool* caller, 
   RT_TRY(threads_width(num_threads, caller, &out->width));
   if (caller) {
     out->caller = *caller;
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   }
-  if (out->width == 1) return AOTC_OK;
+  if (out->width == 1) return AOTC_STATUS_OK;
   Pool* pool = take_aligned<Pool>(1);
   if (pool) pool->threads = take_aligned<Worker>(static_cast<size_t>(out->width));
   if (!pool || !pool->threads) {
     free(pool);
-    return fail(AOTC_OUT_OF_MEMORY, "no memory for %d threads", out->width);
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for %d threads", out->width);
   }
   pool->n_workers = out->width - 1;
   pool->roomy = out->width <= allowed_cpus();
   pool->spin = pool->roomy ? kSpin : kSpinCrowded;
-  if (const aotc_status status = start_workers(*pool); status != AOTC_OK) {
+  if (const aotc_status status = start_workers(*pool); status != AOTC_STATUS_OK) {
     free_pool(pool);
     return status;
   }
   out->pool = pool;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void threads_destroy(Threads* threads) {
@@ -371,10 +371,10 @@ void threads_destroy(Threads* threads) {
 
 aotc_status threads_begin(Threads* threads, int32_t tasks) {
   Pool* pool = threads->pool;
-  if (!pool || tasks <= 1) return AOTC_OK;
+  if (!pool || tasks <= 1) return AOTC_STATUS_OK;
   if (forked(*pool)) {
     drop_page(*pool);
-    if (const aotc_status status = start_workers(*pool); status != AOTC_OK) {
+    if (const aotc_status status = start_workers(*pool); status != AOTC_STATUS_OK) {
       // Without its page the pool would wait for workers that are not there: the next run tries again.
       pool->pid = 0;
       drop_page(*pool);
@@ -384,7 +384,7 @@ aotc_status threads_begin(Threads* threads, int32_t tasks) {
   store_relaxed(&pool->in_run, 1u);
   full_fence();
   wake(*pool, tasks);  // they come while the run prepares itself
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void threads_end(Threads* threads) {

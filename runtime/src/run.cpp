@@ -181,17 +181,18 @@ void tell_integers(const aotc_context& c, const aotc_method_desc& method, const 
     char inputs[256] = "";
     Text text = {inputs, inputs + sizeof inputs};
     tell_integers(c, method, variant, step, &text);
-    return fail(AOTC_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s%s); the outputs are undefined", label, inputs);
+    return fail(AOTC_STATUS_INDEX_OUT_OF_RANGE, "an index in the input data is out of range (at %s%s); the outputs are undefined", label,
+                inputs);
   }
-  if (fault != AOTC_FAULT_CHECK) return fail(AOTC_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
+  if (fault != AOTC_FAULT_CHECK) return fail(AOTC_STATUS_INTERNAL, "a kernel reported fault %d (at %s)", fault, label);
   if (const aotc_hidden_desc* hidden = condition_of(method, variant, number)) {
-    if (hidden->kind != AOTC_HIDDEN_INDEX) return fail(AOTC_ASSERTION_FAILED, "%s; the outputs are undefined", hidden->text);
+    if (hidden->kind != AOTC_HIDDEN_INDEX) return fail(AOTC_STATUS_ASSERTION_FAILED, "%s; the outputs are undefined", hidden->text);
     int64_t index;
     memcpy(&index, c.hidden + (hidden - method.hidden) * AOTC_HIDDEN_BYTES + AOTC_CHECK_INDEX, sizeof index);
-    return fail(AOTC_INDEX_OUT_OF_RANGE, "%s, but is %lld; no state was changed; the outputs are undefined", hidden->text,
+    return fail(AOTC_STATUS_INDEX_OUT_OF_RANGE, "%s, but is %lld; no state was changed; the outputs are undefined", hidden->text,
                 static_cast<long long>(index));
   }
-  return fail(AOTC_ASSERTION_FAILED, "a condition of the model does not hold (at %s); the outputs are undefined", label);
+  return fail(AOTC_STATUS_ASSERTION_FAILED, "a condition of the model does not hold (at %s); the outputs are undefined", label);
 }
 
 void take_io(aotc_context* c, const Method& method, const aotc_tensor* in, const aotc_tensor* out) {
@@ -276,7 +277,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
              stop,
              1};
   uint64_t before = c->step_ns ? now_ns() : 0;
-  aotc_status status = AOTC_OK;
+  aotc_status status = AOTC_STATUS_OK;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {
     if (__builtin_expect(stop != nullptr, 0) && should_stop(stop)) {
       wrote_states = s > variant.states_from;
@@ -302,7 +303,7 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
     }
   }
   threads_end(&c->threads);
-  if (status == AOTC_OK)
+  if (status == AOTC_STATUS_OK)
     swap_states(c, *e);
   else if (wrote_states)
     lose_states(c, *e->method, e->variant);

@@ -61,7 +61,7 @@ aotc_status stage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* in, c
     const CopyKind kind = on_host(*c, tensor(i)) ? CopyKind::to_device : CopyKind::on_device;
     if (i < n_in) RT_TRY(cuda_copy(c->model->cuda, c->stream, kind, c->io[i], in[i].data, e.io_bytes[i]));
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status unstage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* out) {
@@ -72,7 +72,7 @@ aotc_status unstage(aotc_context* c, const ShapeEntry& e, const aotc_tensor* out
     const CopyKind kind = on_host(*c, out[o]) ? CopyKind::to_host : CopyKind::on_device;
     RT_TRY(cuda_copy(c->model->cuda, c->stream, kind, out[o].data, from, e.io_bytes[desc.n_inputs + o]));
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// Whether a run is over only when its tensors in host memory have been read and written.
@@ -103,7 +103,7 @@ aotc_status take_maps(aotc_context* c, ShapeEntry* e, const aotc_step& step, uin
     }
     memcpy(to, made, AOTC_MAP_BYTES);
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// The launch of a step of kind AOTC_STEP_CUDA.
@@ -115,7 +115,7 @@ aotc_status kernel_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint6
   if (step.n_maps) words = (words + kMapAlignWords - 1) / kMapAlignWords * kMapAlignWords;
   const uint32_t first_map_word = words;
   words += step.n_maps * kMapWords;
-  if (words > kMaxWords) return fail(AOTC_INTERNAL, "the kernel of %s has too many parameters", step.label ? step.label : "?");
+  if (words > kMaxWords) return fail(AOTC_STATUS_INTERNAL, "the kernel of %s has too many parameters", step.label ? step.label : "?");
   args[0] = reinterpret_cast<uint64_t>(c->gpu_faults + info_of(e).first_step + number);
   args[1] = reinterpret_cast<uint64_t>(c->base + align_up(e.arena_bytes, 256));  // the run's scratch
   args[2] = args[2 + ptr_words] = 0;
@@ -126,14 +126,14 @@ aotc_status kernel_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint6
   for (int d = 0; d < 3; ++d) {
     l.grid[d] = positive(e, step.grid_slot[d], 1);
     l.block[d] = static_cast<uint32_t>(step.block[d]);
-    if (l.grid[d] == 0) return AOTC_OK;  // nothing to do
+    if (l.grid[d] == 0) return AOTC_STATUS_OK;  // nothing to do
   }
   l.smem_bytes = positive(e, step.smem_slot, 0);
   if (step.n_maps) RT_TRY(take_maps(c, entry, step, args + first_map_word));
   l.overlaps = step.overlaps != 0 && cuda_overlaps(*c->model->cuda);
   l.args = args;
   out->kind = CudaWork::kernel;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// What a step is to do with the entry's pointers. args: room for kMaxWords; what the work refers to.
@@ -157,10 +157,10 @@ aotc_status work_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_
       w.to = ptr[0], w.bytes = bytes(0);
       w.kind = w.bytes == 0 ? CudaWork::nothing : CudaWork::zero;
       break;
-    default: return fail(AOTC_INTERNAL, "a step of kind %d in a GPU artifact (at %s)", step.kind, step.label ? step.label : "?");
+    default: return fail(AOTC_STATUS_INTERNAL, "a step of kind %d in a GPU artifact (at %s)", step.kind, step.label ? step.label : "?");
   }
   *out = w;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// The steps one by one, with the marks of a profile, or waiting for each. stop: may be null. *queued: how many there are.
@@ -171,14 +171,14 @@ aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e, Stop* stop, uint32_t*
   for (uint32_t s = 0; s < n; ++s) {
     uint64_t args[kMaxWords];
     CudaWork w;
-    if (stop && should_stop(stop)) return AOTC_OK;
+    if (stop && should_stop(stop)) return AOTC_STATUS_OK;
     RT_TRY(work_of(c, e, s, args, &w));
     *queued = s + 1;
     RT_TRY(cuda_do(cuda, c->stream, w));
     if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[s + 1]));
     if (c->flags & AOTC_CONTEXT_STEPWISE) RT_TRY(cuda_wait(cuda, c->stream, w.label ? w.label : "?"));
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool same_pointers(const ShapeEntry& e, uint32_t first, uint32_t n) {
@@ -203,7 +203,7 @@ aotc_status make_graph(aotc_context* c, ShapeEntry* e) {
   }
   if (cuda_graph_nodes(*e->graph) >= least_nodes(*c)) RT_TRY(cuda_graph_finish(e->graph));
   note_pointers(e);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// The graph with the pointers of this run. *fits false: it needs to be made anew.
@@ -211,38 +211,38 @@ aotc_status patch_graph(aotc_context* c, ShapeEntry* e, bool* fits) {
   const aotc_variant& variant = variant_of(*e);
   const bool moved = e->graph_bound_to != e->bound_to;  // the workspace: scratch and arena
   *fits = true;
-  if (!moved && same_pointers(*e, 0, info_of(*e).n_args)) return AOTC_OK;
+  if (!moved && same_pointers(*e, 0, info_of(*e).n_args)) return AOTC_STATUS_OK;
   for (uint32_t s = 0; s < variant.n_steps; ++s) {
     const aotc_step& step = variant.steps[s];
     if (!moved && same_pointers(*e, step.first_arg, step.n_args)) continue;
     uint64_t args[kMaxWords];
     CudaWork w;
     RT_TRY(work_of(c, e, s, args, &w));
-    if (!(*fits = cuda_graph_takes(*e->graph, s, w))) return AOTC_OK;
+    if (!(*fits = cuda_graph_takes(*e->graph, s, w))) return AOTC_STATUS_OK;
     RT_TRY(cuda_graph_set(e->graph, s, w));
   }
   note_pointers(e);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// The steps as one launch, where that is wanted and can be; else *done is false and nothing is queued. A shape gets its graph with its
 /// second run.
 aotc_status run_as_graph(aotc_context* c, ShapeEntry* e, bool* done) {
   *done = false;
-  if (!c->wants_graphs || e->graph_refused || e->runs == 0) return AOTC_OK;
+  if (!c->wants_graphs || e->graph_refused || e->runs == 0) return AOTC_STATUS_OK;
   bool capturing;
   RT_TRY(cuda_is_capturing(c->model->cuda, c->stream, &capturing));
-  if (capturing) return AOTC_OK;  // the caller makes a graph of the steps
+  if (capturing) return AOTC_STATUS_OK;  // the caller makes a graph of the steps
   bool fits = e->graph != nullptr;
-  aotc_status status = fits ? patch_graph(c, e, &fits) : AOTC_OK;
-  if (status == AOTC_OK && !fits) {
+  aotc_status status = fits ? patch_graph(c, e, &fits) : AOTC_STATUS_OK;
+  if (status == AOTC_STATUS_OK && !fits) {
     drop_graph(e);
     status = make_graph(c, e);
   }
-  if (status != AOTC_OK || cuda_graph_nodes(*e->graph) < least_nodes(*c)) {
+  if (status != AOTC_STATUS_OK || cuda_graph_nodes(*e->graph) < least_nodes(*c)) {
     drop_graph(e);
     e->graph_refused = true;  // one by one, which tells what is wrong if that does not work either
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   }
   *done = true;
   return cuda_graph_launch(e->graph, c->stream);
@@ -266,7 +266,7 @@ aotc_status check_pointers(const aotc_context& c, ShapeEntry* e, const aotc_tens
                               t.data));
     c.io_checked[i] = t.data;
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// Whose step of all (VariantInfo::first_step) it is: the last variant that begins there or before and has steps.
@@ -319,12 +319,12 @@ void drop_graph(ShapeEntry* e) {
 }
 
 aotc_status take_gpu_fault(aotc_context* c) {
-  if (!c->gpu_faults) return AOTC_OK;
+  if (!c->gpu_faults) return AOTC_STATUS_OK;
   const aotc_model& m = *c->model;
   uint32_t first = m.total_steps;
   for (uint32_t i = 0; i < m.total_steps && first == m.total_steps; ++i)
     if (__builtin_expect(load_relaxed(&c->gpu_faults[i]) != AOTC_FAULT_NONE, 0)) first = i;
-  if (__builtin_expect(first == m.total_steps, 1)) return AOTC_OK;
+  if (__builtin_expect(first == m.total_steps, 1)) return AOTC_STATUS_OK;
   return take_faults(c, first);
 }
 
@@ -341,19 +341,19 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   uint32_t queued = 0;
   if (stop && should_stop(stop)) return end_early(c, e, in, out, *stop, 0);
   aotc_status status = run_as_graph(c, e, &done);
-  if (status == AOTC_OK && !done) status = run_one_by_one(c, e, stop, &queued);
-  if (status == AOTC_OK && !done && stop && has_stopped(*stop)) return end_early(c, e, in, out, *stop, queued);
-  if (status == AOTC_OK && staged) status = unstage(c, *e, out);
-  if (status == AOTC_OK && any_on_host(*c, *e->method->desc, in, out)) {
+  if (status == AOTC_STATUS_OK && !done) status = run_one_by_one(c, e, stop, &queued);
+  if (status == AOTC_STATUS_OK && !done && stop && has_stopped(*stop)) return end_early(c, e, in, out, *stop, queued);
+  if (status == AOTC_STATUS_OK && staged) status = unstage(c, *e, out);
+  if (status == AOTC_STATUS_OK && any_on_host(*c, *e->method->desc, in, out)) {
     status = cuda_wait(c->model->cuda, c->stream);
-    if (status != AOTC_OK) {
+    if (status != AOTC_STATUS_OK) {
       lose_states(c, *e->method, e->variant);
     } else {
       status = take_gpu_fault(c);
       c->queued = 0;
-      if (status == AOTC_OK) swap_states(c, *e);
+      if (status == AOTC_STATUS_OK) swap_states(c, *e);
     }
-  } else if (status == AOTC_OK) {
+  } else if (status == AOTC_STATUS_OK) {
     swap_states(c, *e);
   } else {
     lose_states(c, *e->method, e->variant);
@@ -367,13 +367,13 @@ aotc_status gpu_step_times(const aotc_context& c, uint64_t* ns, uint32_t n) {
   RT_TRY(scope.status());
   RT_TRY(cuda_alive(*c.model->cuda));
   for (uint32_t s = 0; s < n; ++s) RT_TRY(cuda_time_between(c.model->cuda, c.events[s], c.events[s + 1], &ns[s]));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status context_synchronize(aotc_context* c) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
-  if (!c->model->cuda) return AOTC_OK;
+  if (!c->model->cuda) return AOTC_STATUS_OK;
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   RT_TRY(cuda_alive(*c->model->cuda));

@@ -36,25 +36,26 @@ namespace {
 
 /// Of an artifact whose file cannot be asked: the weights where they are loaded; code and tables were checked when it was opened.
 aotc_status check_loaded(const aotc_seal& own) {
-  if (!own.weights_offset || !aotc_module.weights_begin) return AOTC_OK;
-  if (aotc_blob_hash(aotc_module.weights_begin, own.weights_bytes) == own.weights_hash) return AOTC_OK;
-  return fail(AOTC_DAMAGED, "the artifact is damaged: its weights are not what was built");
+  if (!own.weights_offset || !aotc_module.weights_begin) return AOTC_STATUS_OK;
+  if (aotc_blob_hash(aotc_module.weights_begin, own.weights_bytes) == own.weights_hash) return AOTC_STATUS_OK;
+  return fail(AOTC_STATUS_DAMAGED, "the artifact is damaged: its weights are not what was built");
 }
 
 aotc_status check(const aotc_seal& own, bool all) {
   const char* path = own_path(nullptr);
   if (own.file_bytes == 0 || own.self_hash != aotc_seal_self_hash(&own))
-    return fail(AOTC_DAMAGED, "%s is damaged: its seal is not what was built", path ? path : "the artifact");
-  if (path && is_of_descriptor(path)) return all ? check_loaded(own) : AOTC_OK;
-  if (!path) return all ? fail(AOTC_NOT_FOUND, "the file of this artifact has no name: it cannot be checked") : AOTC_OK;
+    return fail(AOTC_STATUS_DAMAGED, "%s is damaged: its seal is not what was built", path ? path : "the artifact");
+  if (path && is_of_descriptor(path)) return all ? check_loaded(own) : AOTC_STATUS_OK;
+  if (!path) return all ? fail(AOTC_STATUS_NOT_FOUND, "the file of this artifact has no name: it cannot be checked") : AOTC_STATUS_OK;
   char error[512];
   aotc_seal now = {};
   const aotc_status status = aotc_file_check(path, all ? AOTC_CHECK_ALL : AOTC_CHECK_CODE, &now, error, sizeof error);
-  if (status == AOTC_NOT_FOUND || status == AOTC_INCOMPATIBLE) return all ? fail(status, "%s: it cannot be checked", error) : AOTC_OK;
+  if (status == AOTC_STATUS_NOT_FOUND || status == AOTC_STATUS_INCOMPATIBLE)
+    return all ? fail(status, "%s: it cannot be checked", error) : AOTC_STATUS_OK;
   // A file of other code or weights has another seal: it took the place of the one that was loaded.
   if (now.file_bytes && memcmp(&now, &own, sizeof own) != 0)
-    return all ? fail(AOTC_INCOMPATIBLE, "%s is no longer the file that was loaded: it cannot be checked", path) : AOTC_OK;
-  return status == AOTC_OK ? AOTC_OK : fail(status, "%s", error);
+    return all ? fail(AOTC_STATUS_INCOMPATIBLE, "%s is no longer the file that was loaded: it cannot be checked", path) : AOTC_STATUS_OK;
+  return status == AOTC_STATUS_OK ? AOTC_STATUS_OK : fail(status, "%s", error);
 }
 
 }  // namespace

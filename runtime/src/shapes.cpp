@@ -56,7 +56,7 @@ bool in_range(int64_t v, int64_t min, int64_t max, int64_t multiple_of) {
   const aotc_io_desc& io = desc.inputs[s.input];
   const aotc_dim_desc& d = desc.dims[io.first_dim + static_cast<uint32_t>(s.dim)];
   const RangeText range(s.min, s.max, s.multiple_of);
-  return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %s, where %s is %s", io.name, s.dim,
+  return fail(AOTC_STATUS_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %s, where %s is %s", io.name, s.dim,
               static_cast<long long>(dim), d.text ? d.text : s.name, s.name, range.text);
 }
 
@@ -65,7 +65,7 @@ bool in_range(int64_t v, int64_t min, int64_t max, int64_t multiple_of) {
   Text text{buffer, buffer + sizeof buffer};
   for (uint32_t s = 0; s < desc.n_symbols; ++s)
     text.add("%s%s=%lld", s ? ", " : "", desc.symbols[s].name, static_cast<long long>(symbols[s]));
-  return fail(AOTC_SHAPE_MISMATCH, "no variant of the model takes %s", buffer);
+  return fail(AOTC_STATUS_SHAPE_MISMATCH, "no variant of the model takes %s", buffer);
 }
 
 /// Whether symbol s occurs in the postfix words [begin, end).
@@ -87,7 +87,7 @@ bool mentions(const int64_t* code, uint32_t begin, uint32_t end, uint32_t s) {
     text.add("%s%s=%lld (input '%s', dimension %d)", *buffer ? ", " : "", symbol.name, static_cast<long long>(symbols[s]),
              desc.inputs[symbol.input].name, symbol.dim);
   }
-  return fail(AOTC_SHAPE_MISMATCH, "the sizes %s do not fit the model: %s", buffer, g.why ? g.why : "a guard does not hold");
+  return fail(AOTC_STATUS_SHAPE_MISMATCH, "the sizes %s do not fit the model: %s", buffer, g.why ? g.why : "a guard does not hold");
 }
 
 aotc_status check_guard(const aotc_method_desc& desc, const aotc_guard_desc& g, const int64_t* symbols) {
@@ -95,7 +95,7 @@ aotc_status check_guard(const aotc_method_desc& desc, const aotc_guard_desc& g, 
   int64_t a, b;
   if (eval(desc.dim_code, g.a_begin, g.a_end, symbols, nullptr, &a) && eval(desc.dim_code, g.b_begin, g.b_end, symbols, nullptr, &b)) {
     const bool holds = g.kind == kEqual ? a == b : g.kind == kLessEqual ? a <= b : b != 0 && (b == -1 || a % b == 0);
-    if (holds) return AOTC_OK;
+    if (holds) return AOTC_STATUS_OK;
   }
   return bad_guard(desc, g, symbols);
 }
@@ -109,18 +109,18 @@ aotc_status eval_io(const aotc_method_desc& desc, const char* what, const aotc_i
     const aotc_dim_desc& dim = desc.dims[io.first_dim + static_cast<uint32_t>(d)];
     int64_t value = dim.value;
     if (dim.begin != dim.end && !eval(desc.dim_code, dim.begin, dim.end, symbols, nullptr, &value))
-      return fail(AOTC_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) overflows", what, io.name, d, dim.text);
+      return fail(AOTC_STATUS_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) overflows", what, io.name, d, dim.text);
     if (value < 0)
-      return fail(AOTC_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) would be %lld", what, io.name, d, dim.text,
+      return fail(AOTC_STATUS_SHAPE_MISMATCH, "%s '%s': dimension %d (%s) would be %lld", what, io.name, d, dim.text,
                   static_cast<long long>(value));
     dims[d] = value;
     empty |= value == 0;
   }
   for (int32_t d = 0; d < io.rank && !empty; ++d)
     if (__builtin_mul_overflow(total, static_cast<uint64_t>(dims[d]), &total) || total > static_cast<uint64_t>(INT64_MAX))
-      return fail(AOTC_SHAPE_MISMATCH, "%s '%s': the shape %s has too many bytes", what, io.name, ShapeText(dims, io.rank).text);
+      return fail(AOTC_STATUS_SHAPE_MISMATCH, "%s '%s': the shape %s has too many bytes", what, io.name, ShapeText(dims, io.rank).text);
   *bytes = empty ? 0 : total;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool overlap(const aotc_tensor& a, uint64_t a_bytes, const aotc_tensor& b, uint64_t b_bytes) {
@@ -132,22 +132,23 @@ bool overlap(const aotc_tensor& a, uint64_t a_bytes, const aotc_tensor& b, uint6
 
 aotc_status check_kind(const char* what, const char* name, uint32_t dtype, int32_t rank, int32_t device, const aotc_tensor& t) {
   if (t.dtype != dtype)
-    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': dtype is %s (%u), but must be %s", what, name, dtype_name(t.dtype), t.dtype,
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': dtype is %s (%u), but must be %s", what, name, dtype_name(t.dtype), t.dtype,
                 dtype_name(dtype));
-  if (t.rank != rank) return fail(AOTC_SHAPE_MISMATCH, "%s '%s': rank is %d, but must be %d", what, name, t.rank, rank);
-  if (rank > 0 && !t.shape) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': shape is null", what, name);
-  if (t.device != device && t.device != AOTC_HOST)
-    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': device is %d, but must be %d (%s)", what, name, t.device, device,
+  if (t.rank != rank) return fail(AOTC_STATUS_SHAPE_MISMATCH, "%s '%s': rank is %d, but must be %d", what, name, t.rank, rank);
+  if (rank > 0 && !t.shape) return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': shape is null", what, name);
+  if (t.device != device && t.device != AOTC_DEVICE_HOST)
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': device is %d, but must be %d (%s)", what, name, t.device, device,
                 device < 0 ? "host memory" : "the model's GPU; host memory, -1, is copied");
-  if (t.flags | t.reserved[0] | t.reserved[1]) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': flags and reserved must be zero", what, name);
-  return AOTC_OK;
+  if (t.flags | t.reserved[0] | t.reserved[1])
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': flags and reserved must be zero", what, name);
+  return AOTC_STATUS_OK;
 }
 
 aotc_status read_symbols(const Method& method, const aotc_tensor* in, int32_t n, int64_t* symbols) {
   const aotc_method_desc& desc = *method.desc;
   if (n < 0 || static_cast<uint32_t>(n) != desc.n_inputs)
-    return fail(AOTC_INVALID_ARGUMENT, "%d inputs were given, but %s has %u", n, OwnerText(method).text, desc.n_inputs);
-  if (n > 0 && !in) return fail(AOTC_INVALID_ARGUMENT, "the inputs are null");
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%d inputs were given, but %s has %u", n, OwnerText(method).text, desc.n_inputs);
+  if (n > 0 && !in) return fail(AOTC_STATUS_INVALID_ARGUMENT, "the inputs are null");
   for (uint32_t i = 0; i < desc.n_inputs; ++i) {
     const aotc_io_desc& io = desc.inputs[i];
     RT_TRY(check_kind("input", io.name, io.dtype, io.rank, method.model->device, in[i]));
@@ -164,7 +165,7 @@ aotc_status read_symbols(const Method& method, const aotc_tensor* in, int32_t n,
       symbols[i] = rest / s.mul;
     }
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status pick_variant(const Method& method, const int64_t* symbols, uint32_t* variant) {
@@ -183,7 +184,7 @@ aotc_status pick_variant(const Method& method, const int64_t* symbols, uint32_t*
     for (uint32_t i = 0; i < desc.n_symbols && fits; ++i) fits = in_range(symbols[i], ranges[i].min, ranges[i].max, ranges[i].multiple_of);
     if (fits) {
       *variant = v;
-      return AOTC_OK;
+      return AOTC_STATUS_OK;
     }
   }
   return no_variant(desc, symbols);
@@ -199,7 +200,7 @@ aotc_status eval_interface(const Method& method, const int64_t* symbols, int64_t
     RT_TRY(eval_io(desc, "output", desc.outputs[i], symbols, dims, bytes++));
     dims += desc.outputs[i].rank;
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status check_dims(const Method& method, const aotc_tensor* in, const int64_t* dims, const int64_t* symbols) {
@@ -210,18 +211,18 @@ aotc_status check_dims(const Method& method, const aotc_tensor* in, const int64_
       if (in[i].shape[d] == *dims) continue;
       const aotc_dim_desc& dim = desc.dims[io.first_dim + static_cast<uint32_t>(d)];
       if (dim.begin == dim.end)
-        return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld", io.name, d,
+        return fail(AOTC_STATUS_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld", io.name, d,
                     static_cast<long long>(in[i].shape[d]), static_cast<long long>(*dims));
       char buffer[192] = "";
       Text text{buffer, buffer + sizeof buffer};
       for (uint32_t s = 0; s < desc.n_symbols; ++s)
         text.add("%s%s=%lld from input '%s'", s ? ", " : "", desc.symbols[s].name, static_cast<long long>(symbols[s]),
                  desc.inputs[desc.symbols[s].input].name);
-      return fail(AOTC_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld (%s; %s)", io.name, d,
+      return fail(AOTC_STATUS_SHAPE_MISMATCH, "input '%s': dimension %d is %lld, but must be %lld (%s; %s)", io.name, d,
                   static_cast<long long>(in[i].shape[d]), static_cast<long long>(*dims), dim.text, buffer);
     }
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 namespace {
@@ -229,52 +230,52 @@ namespace {
 /// bytes: what the shape and the strides need.
 aotc_status check_memory(const char* what, const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
   if (t.byte_size < bytes)
-    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': byte_size is %llu, but the shape %s of %s needs %llu%s", what, io.name,
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': byte_size is %llu, but the shape %s of %s needs %llu%s", what, io.name,
                 static_cast<unsigned long long>(t.byte_size), ShapeText(t.shape, t.rank).text, dtype_name(io.dtype),
                 static_cast<unsigned long long>(bytes), t.strides ? " with its strides" : "");
-  if (!t.data) return fail(AOTC_INVALID_ARGUMENT, "%s '%s': data is null", what, io.name);
+  if (!t.data) return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': data is null", what, io.name);
   const uint64_t element = dtype_bytes(io.dtype), align = element < 8 ? element : 8;
   if (reinterpret_cast<uintptr_t>(t.data) & (align - 1))
-    return fail(AOTC_INVALID_ARGUMENT, "%s '%s': data is not aligned to the %llu bytes that %s needs", what, io.name,
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': data is not aligned to the %llu bytes that %s needs", what, io.name,
                 static_cast<unsigned long long>(align), dtype_name(io.dtype));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// `where`: what may have other strides, if anything.
 aotc_status check_dense(const char* what, const aotc_io_desc& io, const aotc_tensor& t, const char* where) {
   int32_t dim;
   int64_t stride;
-  if (!t.strides || is_dense(t, &dim, &stride)) return AOTC_OK;
-  return fail(AOTC_INVALID_ARGUMENT, "%s '%s': the stride of dimension %d is %lld, but must be %lld (dense row-major%s)", what, io.name,
-              dim, static_cast<long long>(t.strides[dim]), static_cast<long long>(stride), where);
+  if (!t.strides || is_dense(t, &dim, &stride)) return AOTC_STATUS_OK;
+  return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s '%s': the stride of dimension %d is %lld, but must be %lld (dense row-major%s)", what,
+              io.name, dim, static_cast<long long>(t.strides[dim]), static_cast<long long>(stride), where);
 }
 
 }  // namespace
 
 aotc_status check_data(const char* what, const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
-  if (bytes == 0) return AOTC_OK;
+  if (bytes == 0) return AOTC_STATUS_OK;
   RT_TRY(check_dense(what, io, t, ""));
   return check_memory(what, io, t, bytes);
 }
 
 aotc_status check_input(const aotc_io_desc& io, const aotc_tensor& t, uint64_t bytes) {
-  if (bytes == 0) return AOTC_OK;
-  if (t.device != AOTC_HOST) RT_TRY(check_dense("input", io, t, "; inputs in host memory may have other strides"));
+  if (bytes == 0) return AOTC_STATUS_OK;
+  if (t.device != AOTC_DEVICE_HOST) RT_TRY(check_dense("input", io, t, "; inputs in host memory may have other strides"));
   uint64_t span;
   RT_TRY(tensor_span(io.name, t, bytes, &span));
   return check_memory("input", io, t, span);
 }
 
 aotc_status check_output_count(const Method& method, int32_t n_out) {
-  if (n_out >= 0 && static_cast<uint32_t>(n_out) == method.desc->n_outputs) return AOTC_OK;
-  return fail(AOTC_INVALID_ARGUMENT, "%d outputs were given, but %s has %u", n_out, OwnerText(method).text, method.desc->n_outputs);
+  if (n_out >= 0 && static_cast<uint32_t>(n_out) == method.desc->n_outputs) return AOTC_STATUS_OK;
+  return fail(AOTC_STATUS_INVALID_ARGUMENT, "%d outputs were given, but %s has %u", n_out, OwnerText(method).text, method.desc->n_outputs);
 }
 
 aotc_status check_outputs(const Method& method, const aotc_tensor* in, const aotc_tensor* out, int32_t n_out, const int64_t* dims,
                           const uint64_t* bytes) {
   const aotc_method_desc& desc = *method.desc;
   RT_TRY(check_output_count(method, n_out));
-  if (n_out > 0 && !out) return fail(AOTC_INVALID_ARGUMENT, "the outputs are null");
+  if (n_out > 0 && !out) return fail(AOTC_STATUS_INVALID_ARGUMENT, "the outputs are null");
   for (uint32_t i = 0; i < desc.n_inputs; ++i) dims += desc.inputs[i].rank;
   const uint64_t* out_bytes = bytes + desc.n_inputs;
   for (uint32_t o = 0; o < desc.n_outputs; ++o) {
@@ -282,7 +283,7 @@ aotc_status check_outputs(const Method& method, const aotc_tensor* in, const aot
     RT_TRY(check_kind("output", io.name, io.dtype, io.rank, method.model->device, out[o]));
     for (int32_t d = 0; d < io.rank; ++d)
       if (out[o].shape[d] != dims[d])
-        return fail(AOTC_SHAPE_MISMATCH, "output '%s': dimension %d is %lld, but will be %lld (shape %s)", io.name, d,
+        return fail(AOTC_STATUS_SHAPE_MISMATCH, "output '%s': dimension %d is %lld, but will be %lld (shape %s)", io.name, d,
                     static_cast<long long>(out[o].shape[d]), static_cast<long long>(dims[d]), ShapeText(dims, io.rank).text);
     dims += io.rank;
     RT_TRY(check_data("output", io, out[o], out_bytes[o]));
@@ -291,13 +292,13 @@ aotc_status check_outputs(const Method& method, const aotc_tensor* in, const aot
       RT_TRY(tensor_span(desc.inputs[i].name, in[i], bytes[i], &span));
       const bool in_place = static_cast<int32_t>(i) == io.alias_input && out[o].data == in[i].data && !needs_copy(in[i], bytes[i]);
       if (overlap(out[o], out_bytes[o], in[i], span) && !in_place)
-        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps input '%s'", io.name, desc.inputs[i].name);
+        return fail(AOTC_STATUS_INVALID_ARGUMENT, "output '%s' overlaps input '%s'", io.name, desc.inputs[i].name);
     }
     for (uint32_t p = 0; p < o; ++p)
       if (overlap(out[o], out_bytes[o], out[p], out_bytes[p]))
-        return fail(AOTC_INVALID_ARGUMENT, "output '%s' overlaps output '%s'", io.name, desc.outputs[p].name);
+        return fail(AOTC_STATUS_INVALID_ARGUMENT, "output '%s' overlaps output '%s'", io.name, desc.outputs[p].name);
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 }  // namespace aotc::rt

@@ -115,7 +115,7 @@ aotc_status states_alloc(aotc_context* c, uint64_t bytes, bool* zeros) {
       c->state_file = file;
       file->written = true;
       *zeros = true;
-      return AOTC_OK;
+      return AOTC_STATUS_OK;
     }
     let_go(&file);
   }
@@ -133,11 +133,11 @@ aotc_status states_detach(aotc_context* c) {
   const bool others = c->state_map == StateMap::shared && load_acquire(&c->state_file->references) > 2;
   if (others) {
     void* base = map_file(*c->state_file, c->state_block.bytes, MAP_PRIVATE);
-    if (!base) return fail(AOTC_OUT_OF_MEMORY, "no memory for states of %zu bytes that were forked", c->state_block.bytes);
+    if (!base) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for states of %zu bytes that were forked", c->state_block.bytes);
     replace_block(c, base, StateMap::private_);
   }
   let_go(&c->state_image);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool states_left_behind(const aotc_context& c) { return c.state_file->written && !c.busy[1]; }
@@ -145,13 +145,13 @@ bool states_left_behind(const aotc_context& c) { return c.state_file->written &&
 aotc_status states_leave(aotc_context* c) {
   if (c->state_map == StateMap::shared) {
     void* base = map_file(*c->state_file, c->state_block.bytes, MAP_PRIVATE);
-    if (!base) return fail(AOTC_OUT_OF_MEMORY, "no memory for the states of a context in a forked process");
+    if (!base) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the states of a context in a forked process");
     replace_block(c, base, StateMap::private_);
   }
   let_go(&c->state_image);
   lose_all_states(c);
   c->busy[1] = 1;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool states_freeze(aotc_context* c) {

@@ -45,7 +45,7 @@ aotc_status check_for_all(const char* what, const aotc_module_desc& module, cons
 /// Calls piece(offset, bytes) -> aotc_status for each contiguous piece of the part, in order, until one fails.
 template <class Piece>
 aotc_status for_each_piece(const Part& p, Piece piece) {
-  if (p.bytes() == 0) return AOTC_OK;
+  if (p.bytes() == 0) return AOTC_STATUS_OK;
   int32_t outer = p.rank;  // dimensions before it are walked; those from it on are one piece
   uint64_t run = p.element;
   while (outer > 0 && p.count[outer - 1] == p.dims[outer - 1]) run *= static_cast<uint64_t>(p.dims[--outer]);
@@ -66,10 +66,10 @@ aotc_status for_each_piece(const Part& p, Piece piece) {
     uint64_t offset = first;
     for (int32_t d = 0; d < outer; ++d) offset += static_cast<uint64_t>(p.from[d] + at[d]) * stride[d];
     const aotc_status status = piece(offset, run);
-    if (status != AOTC_OK) return status;
+    if (status != AOTC_STATUS_OK) return status;
     int32_t d = outer - 1;
     while (d >= 0 && ++at[d] == p.count[d]) at[d--] = 0;
-    if (d < 0) return AOTC_OK;
+    if (d < 0) return AOTC_STATUS_OK;
   }
 }
 
@@ -81,13 +81,13 @@ aotc_status for_each_piece_outside(const Part& part, Piece piece) {
   for (int32_t d = 0; d < part.rank; ++d) {
     box.from[d] = 0, box.count[d] = part.from[d];
     aotc_status status = for_each_piece(box, piece);
-    if (status != AOTC_OK) return status;
+    if (status != AOTC_STATUS_OK) return status;
     box.from[d] = part.from[d] + part.count[d], box.count[d] = part.dims[d] - box.from[d];
     status = for_each_piece(box, piece);
-    if (status != AOTC_OK) return status;
+    if (status != AOTC_STATUS_OK) return status;
     box.from[d] = part.from[d], box.count[d] = part.count[d];
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 }  // namespace aotc::rt

@@ -29,7 +29,7 @@ aotc_status reset(aotc_context* c, uint32_t s) {
   if (c->model->cuda) RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(state_reset_piece(c, s, 0, c->model->module->states[s].bytes));
   c->states[s].undefined = false;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status find(const aotc_context& c, const char* name, uint32_t* out) {
@@ -37,9 +37,9 @@ aotc_status find(const aotc_context& c, const char* name, uint32_t* out) {
   for (uint32_t s = 0; s < module.n_states; ++s)
     if (strcmp(module.states[s].name, name) == 0) {
       *out = s;
-      return AOTC_OK;
+      return AOTC_STATUS_OK;
     }
-  return fail(AOTC_NOT_FOUND, "the model has no state '%s'", name);
+  return fail(AOTC_STATUS_NOT_FOUND, "the model has no state '%s'", name);
 }
 
 /// The state of that name, the part of it, and that the tensor is dense host memory of its dtype and the part's shape.
@@ -48,11 +48,11 @@ aotc_status find_for(const char* what, const aotc_context& c, const char* name, 
   RT_TRY(find(c, name, out));
   const aotc_state_desc& d = c.model->module->states[*out];
   RT_TRY(part_of(what, d, ranges, part));
-  RT_TRY(check_kind("state", name, d.dtype, d.rank, AOTC_HOST, t));
+  RT_TRY(check_kind("state", name, d.dtype, d.rank, AOTC_DEVICE_HOST, t));
   for (int32_t i = 0; i < part->rank; ++i)
     if (t.shape[i] != part->count[i])
-      return fail(AOTC_SHAPE_MISMATCH, "state '%s': dimension %d is %lld, but must be %lld", name, i, static_cast<long long>(t.shape[i]),
-                  static_cast<long long>(part->count[i]));
+      return fail(AOTC_STATUS_SHAPE_MISMATCH, "state '%s': dimension %d is %lld, but must be %lld", name, i,
+                  static_cast<long long>(t.shape[i]), static_cast<long long>(part->count[i]));
   const aotc_io_desc io = {d.name, d.dtype, d.rank, 0, -1};
   return check_data("state", io, t, part->bytes());
 }
@@ -74,20 +74,20 @@ void place(aotc_context* c) {
 
 aotc_status states_create(aotc_context* c) {
   const aotc_module_desc& module = *c->model->module;
-  if (module.n_states == 0) return AOTC_OK;
+  if (module.n_states == 0) return AOTC_STATUS_OK;
   for (uint32_t s = 0; s < module.n_states; ++s)
     if (module.states[s].rank > kMaxStateRank)
-      return fail(AOTC_INTERNAL, "state '%s' has %d dimensions", module.states[s].name, module.states[s].rank);
+      return fail(AOTC_STATUS_INTERNAL, "state '%s' has %d dimensions", module.states[s].name, module.states[s].rank);
   uint64_t total = 0;
   for (uint32_t s = 0; s < module.n_states; ++s) total += align_up(module.states[s].bytes, kAlign) * (needs_next(*c->model, s) ? 2 : 1);
   c->states = take<State>(module.n_states);
-  if (!c->states) return fail(AOTC_OUT_OF_MEMORY, "no memory for the context");
+  if (!c->states) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
   bool zeros;
   RT_TRY(states_alloc(c, total, &zeros));
   place(c);
   for (uint32_t s = 0; s < module.n_states; ++s)
     if (!zeros || initial_of(*c, s)) RT_TRY(reset(c, s));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool lose_states(aotc_context* c, const Method& method, uint32_t v) {
@@ -112,11 +112,11 @@ aotc_status states_defined(const aotc_context& c) {
   const aotc_module_desc& module = *c.model->module;
   for (uint32_t s = 0; s < module.n_states; ++s)
     if (c.states[s].undefined)
-      return fail(AOTC_WRONG_STATE,
+      return fail(AOTC_STATUS_WRONG_STATE,
                   "an earlier run failed, or the process was forked, while states were updated, and '%s' is undefined: call state_reset, "
                   "or write it, before the next run",
                   module.states[s].name);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void states_destroy(aotc_context* c) {
@@ -134,7 +134,7 @@ aotc_status state_reset_piece(aotc_context* c, uint32_t s, uint64_t offset, uint
     memcpy(at, initial + offset, bytes);
   else
     states_clear(*c, at, bytes);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool state_has_initial(const aotc_context& c, uint32_t s) { return initial_of(c, s) != nullptr; }
@@ -142,10 +142,10 @@ bool state_has_initial(const aotc_context& c, uint32_t s) { return initial_of(c,
 aotc_status state_move(aotc_context* c, CopyKind kind, void* to, const void* from, uint64_t bytes) {
   if (Cuda* cuda = c->model->cuda) return cuda_copy(cuda, c->stream, kind, to, from, bytes);
   if (bytes) memcpy(to, from, bytes);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
-aotc_status states_wait(aotc_context* c) { return c->model->cuda ? cuda_wait(c->model->cuda, c->stream) : AOTC_OK; }
+aotc_status states_wait(aotc_context* c) { return c->model->cuda ? cuda_wait(c->model->cuda, c->stream) : AOTC_STATUS_OK; }
 
 aotc_status state_reset(aotc_context* c, const char* name) {
   const ContextLock lock(c);
@@ -158,7 +158,7 @@ aotc_status state_reset(aotc_context* c, const char* name) {
   RT_TRY(states_touch(c));
   if (name) return reset(c, s);
   for (; s < c->model->module->n_states; ++s) RT_TRY(reset(c, s));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status state_read(aotc_context* c, const char* name, const Ranges& ranges, const aotc_tensor* to) {
@@ -174,7 +174,7 @@ aotc_status state_read(aotc_context* c, const char* name, const Ranges& ranges, 
   RT_TRY(for_each_piece(part, [&](uint64_t offset, uint64_t bytes) {
     RT_TRY(state_move(c, CopyKind::to_host, at, c->states[s].now + offset, bytes));
     at += bytes;
-    return aotc_status{AOTC_OK};
+    return aotc_status{AOTC_STATUS_OK};
   }));
   return states_wait(c);
 }
@@ -193,11 +193,11 @@ aotc_status state_write(aotc_context* c, const char* name, const Ranges& ranges,
   RT_TRY(for_each_piece(part, [&](uint64_t offset, uint64_t bytes) {
     RT_TRY(state_move(c, CopyKind::to_device, c->states[s].now + offset, at, bytes));
     at += bytes;
-    return aotc_status{AOTC_OK};
+    return aotc_status{AOTC_STATUS_OK};
   }));
   RT_TRY(states_wait(c));
   if (part.whole()) c->states[s].undefined = false;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status states_truncate(aotc_context* c, const char* name, int32_t dim, int64_t length) {

@@ -35,7 +35,7 @@ void states_free(aotc_context* context);
 /// Before every write to the states: what other contexts map is theirs alone from here on. The states may move.
 aotc_status states_detach(aotc_context* context);
 inline aotc_status states_touch(aotc_context* context) {
-  return __builtin_expect(!context->state_image, 1) ? AOTC_OK : states_detach(context);
+  return __builtin_expect(!context->state_image, 1) ? AOTC_STATUS_OK : states_detach(context);
 }
 /// The context has a state_file, and this is a child of fork whose parent may go on to write it: states_leave first.
 bool states_left_behind(const aotc_context& context);

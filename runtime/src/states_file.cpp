@@ -41,7 +41,7 @@ uint64_t hash_of(Header header, const aotc_state_range* ranges) {
 aotc_status refused(const char* what, const char* does) {
   char text[128];
   const char* reason = __xpg_strerror_r(errno, text, sizeof text) == 0 ? text : "an unknown error";
-  return fail(AOTC_IO, "%s: %s the descriptor failed: %s", what, does, reason);
+  return fail(AOTC_STATUS_IO, "%s: %s the descriptor failed: %s", what, does, reason);
 }
 
 aotc_status write_all(int fd, const void* from, uint64_t bytes) {
@@ -54,7 +54,7 @@ aotc_status write_all(int fd, const void* from, uint64_t bytes) {
     at += n;
     bytes -= static_cast<uint64_t>(n);
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status read_all(int fd, void* to, uint64_t bytes) {
@@ -64,11 +64,12 @@ aotc_status read_all(int fd, void* to, uint64_t bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return refused("states_load", "reading");
     if (n == 0)
-      return fail(AOTC_DAMAGED, "states_load: the states are cut off: %llu bytes are missing", static_cast<unsigned long long>(bytes));
+      return fail(AOTC_STATUS_DAMAGED, "states_load: the states are cut off: %llu bytes are missing",
+                  static_cast<unsigned long long>(bytes));
     at += n;
     bytes -= static_cast<uint64_t>(n);
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// Memory between a descriptor and small pieces, or a GPU's.
@@ -78,7 +79,7 @@ class Staging {
   ~Staging() { free(memory_); }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  aotc_status status() const { return memory_ ? AOTC_OK : fail(AOTC_OUT_OF_MEMORY, "no memory to move states through"); }
+  aotc_status status() const { return memory_ ? AOTC_STATUS_OK : fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory to move states through"); }
 
   aotc_status save(const uint8_t* from, uint64_t bytes) {
     if (direct(bytes)) {
@@ -91,13 +92,13 @@ class Staging {
       RT_TRY(state_move(context_, CopyKind::to_host, memory_ + held_, from, n));
       held_ += n, from += n, bytes -= n;
     }
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   }
   aotc_status flush() {
     RT_TRY(states_wait(context_));
     RT_TRY(write_all(fd_, memory_, held_));
     held_ = 0;
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   }
   /// left: bytes of the content that are still to be read, these included.
   aotc_status load(uint8_t* to, uint64_t bytes, uint64_t left) {
@@ -114,7 +115,7 @@ class Staging {
       RT_TRY(state_move(context_, CopyKind::to_device, to + done, memory_ + at_, n));
       at_ += n, done += n;
     }
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   }
 
  private:
@@ -141,24 +142,24 @@ uint64_t bytes_of(const aotc_module_desc& module, const Ranges& ranges) {
 aotc_status read_header(const aotc_context& c, int fd, Header* header, aotc_state_range* ranges) {
   RT_TRY(read_all(fd, header, sizeof *header));
   if (memcmp(header->magic, kMagic, sizeof kMagic) != 0)
-    return fail(AOTC_DAMAGED, "states_load: these are not states that states_save wrote");
-  if (header->n_ranges > kMaxStateRank || header->reserved) return fail(AOTC_DAMAGED, "states_load: the header is damaged");
+    return fail(AOTC_STATUS_DAMAGED, "states_load: these are not states that states_save wrote");
+  if (header->n_ranges > kMaxStateRank || header->reserved) return fail(AOTC_STATUS_DAMAGED, "states_load: the header is damaged");
   RT_TRY(read_all(fd, ranges, header->n_ranges * sizeof *ranges));
-  if (header->hash != hash_of(*header, ranges)) return fail(AOTC_DAMAGED, "states_load: the header is damaged");
+  if (header->hash != hash_of(*header, ranges)) return fail(AOTC_STATUS_DAMAGED, "states_load: the header is damaged");
   const uint64_t own = states_layout(*c.model);
   if (header->layout != own)
-    return fail(AOTC_INCOMPATIBLE, "states_load: the states are of another artifact (layout %016llx; this one has %016llx)",
+    return fail(AOTC_STATUS_INCOMPATIBLE, "states_load: the states are of another artifact (layout %016llx; this one has %016llx)",
                 static_cast<unsigned long long>(header->layout), static_cast<unsigned long long>(own));
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// Where the ranges of a file go.
 aotc_status check_target(const Ranges& saved, const Ranges& given) {
   bool alike = saved.n == given.n;
   for (int32_t i = 0; i < given.n && alike; ++i) alike = saved.at[i].dim == given.at[i].dim && saved.at[i].length == given.at[i].length;
-  if (alike) return AOTC_OK;
-  if (saved.n == 0) return fail(AOTC_SHAPE_MISMATCH, "states_load: whole states were saved, and ranges are given");
-  return fail(AOTC_SHAPE_MISMATCH,
+  if (alike) return AOTC_STATUS_OK;
+  if (saved.n == 0) return fail(AOTC_STATUS_SHAPE_MISMATCH, "states_load: whole states were saved, and ranges are given");
+  return fail(AOTC_STATUS_SHAPE_MISMATCH,
               "states_load: the ranges are not along the same dimensions, or not of the same lengths, as what was saved: %d, the first of "
               "%lld elements along dimension %d",
               saved.n, static_cast<long long>(saved.at[0].length), saved.at[0].dim);
@@ -176,7 +177,7 @@ aotc_status load_content(aotc_context* c, int fd, const Ranges& to, uint64_t byt
     RT_TRY(for_each_piece(part, [&](uint64_t offset, uint64_t n) {
       RT_TRY(staging.load(c->states[s].now + offset, n, left));
       left -= n;
-      return aotc_status{AOTC_OK};
+      return aotc_status{AOTC_STATUS_OK};
     }));
     if (part.whole()) c->states[s].undefined = false;
   }
@@ -238,15 +239,15 @@ aotc_status states_load(aotc_context* c, int fd, const Ranges& ranges) {
   aotc_state_range in_file[kMaxStateRank];
   RT_TRY(read_header(*c, fd, &header, in_file));
   const Ranges saved = {in_file, static_cast<int32_t>(header.n_ranges)};
-  if (check_for_all("states_load", module, saved) != AOTC_OK || header.bytes != bytes_of(module, saved))
-    return fail(AOTC_DAMAGED, "states_load: the header is damaged");
+  if (check_for_all("states_load", module, saved) != AOTC_STATUS_OK || header.bytes != bytes_of(module, saved))
+    return fail(AOTC_STATUS_DAMAGED, "states_load: the header is damaged");
   if (ranges.n > 0) RT_TRY(check_target(saved, ranges));
   const Ranges to = ranges.n > 0 ? ranges : saved;
   if (header.bytes != bytes_of(module, to))
-    return fail(AOTC_SHAPE_MISMATCH, "states_load: some state has less at these ranges than at those that were saved");
+    return fail(AOTC_STATUS_SHAPE_MISMATCH, "states_load: some state has less at these ranges than at those that were saved");
   RT_TRY(states_touch(c));
   const aotc_status status = load_content(c, fd, to, header.bytes);
-  if (status != AOTC_OK) lose_all_states(c);
+  if (status != AOTC_STATUS_OK) lose_all_states(c);
   return status;
 }
 

@@ -10,9 +10,10 @@ namespace {
 aotc_status check_alike(const Ranges& to, const Ranges& from) {
   for (int32_t i = 0; i < to.n; ++i)
     if (to.at[i].dim != from.at[i].dim || to.at[i].length != from.at[i].length)
-      return fail(AOTC_SHAPE_MISMATCH, "states_copy: range %d is to %lld elements along dimension %d, but from %lld along dimension %d", i,
+      return fail(AOTC_STATUS_SHAPE_MISMATCH,
+                  "states_copy: range %d is to %lld elements along dimension %d, but from %lld along dimension %d", i,
                   static_cast<long long>(to.at[i].length), to.at[i].dim, static_cast<long long>(from.at[i].length), from.at[i].dim);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 bool overlap(const Part& a, const Part& b) {
@@ -30,11 +31,12 @@ aotc_status pair_of(const aotc_state_desc& state, const Ranges& ranges_to, const
   *stays = within && !named;
   for (int32_t d = 0; d < to->rank; ++d)
     if (to->count[d] != from->count[d])
-      return fail(AOTC_SHAPE_MISMATCH, "states_copy: of state '%s' one range has %lld elements along dimension %d, and the other %lld",
-                  state.name, static_cast<long long>(from->count[d]), d, static_cast<long long>(to->count[d]));
+      return fail(AOTC_STATUS_SHAPE_MISMATCH,
+                  "states_copy: of state '%s' one range has %lld elements along dimension %d, and the other %lld", state.name,
+                  static_cast<long long>(from->count[d]), d, static_cast<long long>(to->count[d]));
   if (within && named && overlap(*to, *from))
-    return fail(AOTC_INVALID_ARGUMENT, "states_copy: the two parts of state '%s' overlap", state.name);
-  return AOTC_OK;
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "states_copy: the two parts of state '%s' overlap", state.name);
+  return AOTC_STATUS_OK;
 }
 
 /// Bytes from an element of one part to its like in the other, of the same state.
@@ -56,8 +58,8 @@ aotc_status copy_part(aotc_context* to, const aotc_context& from, uint32_t s, co
 }
 
 aotc_status check_models(const char* what, const aotc_context& to, const aotc_context& from) {
-  if (to.model != from.model) return fail(AOTC_INVALID_ARGUMENT, "%s: the contexts are of two models", what);
-  return AOTC_OK;
+  if (to.model != from.model) return fail(AOTC_STATUS_INVALID_ARGUMENT, "%s: the contexts are of two models", what);
+  return AOTC_STATUS_OK;
 }
 
 /// The states of `to` map the pages of those of `from`. False: they cannot; nothing was changed.
@@ -72,9 +74,9 @@ bool share(aotc_context* to, aotc_context* from, const Ranges& ranges) {
     part_of_all(module.states[s], ranges, &part, &named);
     const uint64_t at = static_cast<uint64_t>(from->states[s].now - base);
     const aotc_status status = for_each_piece(part, [&](uint64_t offset, uint64_t bytes) {
-      return aotc_status{states_map_part(*from, block, at + offset, bytes) ? AOTC_OK : AOTC_OUT_OF_MEMORY};
+      return aotc_status{states_map_part(*from, block, at + offset, bytes) ? AOTC_STATUS_OK : AOTC_STATUS_OUT_OF_MEMORY};
     });
-    if (status == AOTC_OK) continue;
+    if (status == AOTC_STATUS_OK) continue;
     states_drop(&block);
     return false;
   }
@@ -91,7 +93,7 @@ aotc_status reset_outside(aotc_context* c, const Ranges& ranges, bool zeros) {
     part_of_all(c->model->module->states[s], ranges, &part, &named);
     RT_TRY(for_each_piece_outside(part, [&](uint64_t offset, uint64_t bytes) { return state_reset_piece(c, s, offset, bytes); }));
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /// Of contexts that are locked, after the checks.
@@ -117,7 +119,7 @@ aotc_status copy_all(aotc_context* to, aotc_context* from, const Ranges& ranges_
 
 aotc_status states_fork(aotc_context* to, aotc_context* from, const Ranges& ranges) {
   RT_TRY(check_models("states_fork", *to, *from));
-  if (to == from) return fail(AOTC_INVALID_ARGUMENT, "states_fork: both contexts are the same");
+  if (to == from) return fail(AOTC_STATUS_INVALID_ARGUMENT, "states_fork: both contexts are the same");
   const aotc_module_desc& module = *to->model->module;
   RT_TRY(check_for_all("states_fork", module, ranges));
   const ContextLock lock(to), lock_from(from);
@@ -127,7 +129,7 @@ aotc_status states_fork(aotc_context* to, aotc_context* from, const Ranges& rang
   const WeightsInUse weights(to);
   const CudaScope scope(to->model->cuda);
   RT_TRY(scope.status());
-  if (module.n_states == 0) return AOTC_OK;
+  if (module.n_states == 0) return AOTC_STATUS_OK;
   if (to->model->cuda) RT_TRY(cuda_alive(*to->model->cuda));
   const bool shared = share(to, from, ranges);
   if (!shared) {
@@ -143,7 +145,7 @@ aotc_status states_fork(aotc_context* to, aotc_context* from, const Ranges& rang
   if (ranges.n > 0) RT_TRY(reset_outside(to, ranges, shared));
   RT_TRY(states_wait(to));
   for (uint32_t s = 0; s < module.n_states; ++s) to->states[s].undefined = false;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status states_copy(aotc_context* to, const Ranges& ranges_to, aotc_context* from, const Ranges& ranges_from) {
@@ -157,7 +159,8 @@ aotc_status states_copy(aotc_context* to, const Ranges& ranges_to, aotc_context*
   bool stays;
   for (uint32_t s = 0; s < module.n_states; ++s)
     RT_TRY(pair_of(module.states[s], ranges_to, ranges_from, within, &part_to, &part_from, &stays));
-  if (within && ranges_to.n == 0) return fail(AOTC_INVALID_ARGUMENT, "states_copy: both contexts are the same, and no ranges are given");
+  if (within && ranges_to.n == 0)
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "states_copy: both contexts are the same, and no ranges are given");
   const ContextLock lock(to);
   RT_TRY(lock.status());
   if (within) return copy_all(to, from, ranges_to, ranges_from);

@@ -20,8 +20,8 @@ struct Text {
 
 }  // namespace aotc::rt
 
-#define RT_TRY(call)                            \
-  do {                                          \
-    const aotc_status rt_status = (call);       \
-    if (rt_status != AOTC_OK) return rt_status; \
+#define RT_TRY(call)                                   \
+  do {                                                 \
+    const aotc_status rt_status = (call);              \
+    if (rt_status != AOTC_STATUS_OK) return rt_status; \
   } while (0)

@@ -17,27 +17,27 @@ uint64_t now_ns() {
 aotc_status stop_read(const aotc_run_options* given, Stop* out) {
   aotc_run_options options = AOTC_RUN_OPTIONS_INIT;
   if (given) RT_TRY(read_options("run options", given, sizeof options, &options));
-  *out = Stop{options.cancel, options.deadline_ns, AOTC_OK};
-  return AOTC_OK;
+  *out = Stop{options.cancel, options.deadline_ns, AOTC_STATUS_OK};
+  return AOTC_STATUS_OK;
 }
 
-bool has_stopped(const Stop& stop) { return load_relaxed(&stop.reason) != AOTC_OK; }
+bool has_stopped(const Stop& stop) { return load_relaxed(&stop.reason) != AOTC_STATUS_OK; }
 
 bool should_stop(Stop* stop) {
   if (has_stopped(*stop)) return true;
-  aotc_status reason = AOTC_OK, seen = AOTC_OK;
+  aotc_status reason = AOTC_STATUS_OK, seen = AOTC_STATUS_OK;
   if (stop->cancel && load_acquire(stop->cancel) != 0)
-    reason = AOTC_CANCELLED;
+    reason = AOTC_STATUS_CANCELLED;
   else if (stop->deadline_ns && now_ns() >= stop->deadline_ns)
-    reason = AOTC_DEADLINE_EXCEEDED;
-  if (reason == AOTC_OK) return false;
+    reason = AOTC_STATUS_DEADLINE_EXCEEDED;
+  if (reason == AOTC_STATUS_OK) return false;
   compare_exchange(&stop->reason, &seen, reason);
   return true;
 }
 
 [[gnu::cold]] aotc_status stop_failure(const Stop& stop, const char* label, bool lost) {
   return fail(stop.reason, "the run %s (at %s); the outputs are undefined; %s",
-              stop.reason == AOTC_CANCELLED ? "was cancelled" : "met its deadline", label ? label : "its end",
+              stop.reason == AOTC_STATUS_CANCELLED ? "was cancelled" : "met its deadline", label ? label : "its end",
               lost ? "so are the states that it updates: call state_reset, or write them, before the next run"
                    : "all states are as before the run");
 }

@@ -9,8 +9,8 @@ namespace aotc::rt {
 /// Of one run; its threads share it.
 struct Stop {
   const int32_t* cancel = nullptr;
-  uint64_t deadline_ns = 0;      ///< CLOCK_MONOTONIC; 0: none
-  aotc_status reason = AOTC_OK;  ///< what the first thread that noticed saw; AOTC_OK: the run goes on
+  uint64_t deadline_ns = 0;             ///< CLOCK_MONOTONIC; 0: none
+  aotc_status reason = AOTC_STATUS_OK;  ///< what the first thread that noticed saw; AOTC_STATUS_OK: the run goes on
 };
 
 /// CLOCK_MONOTONIC.

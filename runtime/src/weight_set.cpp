@@ -28,7 +28,7 @@ class Lock {
 };
 
 void set_free(const aotc_model& model, WeightSet* set, bool taken) {
-  block_free(model.allocator, AOTC_HOST, &set->own);
+  block_free(model.allocator, AOTC_DEVICE_HOST, &set->own);
   weights_close(&set->weights, model.allocator, taken);
   free(set->at);
   free(set);
@@ -45,12 +45,12 @@ aotc_status place(const aotc_model& model, WeightSet* set) {
     begin = w.offset < begin ? w.offset : begin;
     end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
   }
-  if (begin >= end || set->weights.memory.base) return AOTC_OK;  // what was copied is the process's own
+  if (begin >= end || set->weights.memory.base) return AOTC_STATUS_OK;  // what was copied is the process's own
   const bool asked = flags & AOTC_MODEL_OWN_WEIGHTS;
   const bool by_itself = part.flags & AOTC_MODULE_OWN_WEIGHTS && !(flags & (AOTC_MODEL_SHARED_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS));
   if (asked || by_itself) {
-    if (!block_alloc(model.allocator, AOTC_HOST, end - begin, &set->own) && asked)
-      return fail(AOTC_OUT_OF_MEMORY, "no memory for weights of %llu bytes", static_cast<unsigned long long>(end - begin));
+    if (!block_alloc(model.allocator, AOTC_DEVICE_HOST, end - begin, &set->own) && asked)
+      return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for weights of %llu bytes", static_cast<unsigned long long>(end - begin));
   }
   if (set->own.base) {
     uint8_t* const to = static_cast<uint8_t*>(set->own.base);
@@ -59,18 +59,19 @@ aotc_status place(const aotc_model& model, WeightSet* set) {
   } else if (!(flags & AOTC_MODEL_LAZY_WEIGHTS)) {
     weights_map_pages(set->weights, begin, end);
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 aotc_status fill(aotc_model* model, const aotc_model_options& options, const aotc_weights_source& source, WeightSet* set) {
   const aotc_module_desc& part = *model->module;
   bool given;
   RT_TRY(source_given(source, &given));
-  if (given && options.weights_path) return fail(AOTC_INVALID_ARGUMENT, "model options: weights and weights_path exclude each other");
+  if (given && options.weights_path)
+    return fail(AOTC_STATUS_INVALID_ARGUMENT, "model options: weights and weights_path exclude each other");
   const bool verify = source.flags & AOTC_WEIGHTS_VERIFY || options.flags & AOTC_MODEL_VERIFY_WEIGHTS;
   RT_TRY(given ? weights_open(part, source, verify, model->allocator, &set->weights) : weights_open_own(part, options, &set->weights));
   set->at = take<const uint8_t*>(part.n_weights);
-  if (!set->at) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (!set->at) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
   if (is_gpu(part)) return cuda_open(part, model->device, set->weights.data, set->at, &model->cuda);
   return place(*model, set);
 }
@@ -79,9 +80,9 @@ aotc_status set_create(aotc_model* model, const aotc_model_options& options, con
   aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
   if (given) RT_TRY(read_options("weights", given, sizeof source, &source));
   WeightSet* set = take<WeightSet>(1);
-  if (!set) return fail(AOTC_OUT_OF_MEMORY, "no memory for the model");
+  if (!set) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
   const aotc_status status = fill(model, options, source, set);
-  if (status == AOTC_OK)
+  if (status == AOTC_STATUS_OK)
     *out = set;
   else
     set_free(*model, set, false);
@@ -131,7 +132,7 @@ aotc_status weight_sets_create(aotc_model* model, const aotc_model_options& opti
   sets.lock = page ? static_cast<uint32_t*>(page) : &sets.lock_word;
   RT_TRY(set_create(model, options, options.weights, &sets.current));
   sets.current->version = sets.version = 1;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 void weight_sets_free(aotc_model* model) {
@@ -164,7 +165,8 @@ uint64_t weights_version(aotc_model* model) {
 }
 
 aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, uint64_t* version) {
-  if (model->cuda) return fail(AOTC_INCOMPATIBLE, "weights of a model on a GPU are given when it is made (aotc_model_options.weights)");
+  if (model->cuda)
+    return fail(AOTC_STATUS_INCOMPATIBLE, "weights of a model on a GPU are given when it is made (aotc_model_options.weights)");
   WeightSets& sets = model->sets;
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.flags = model->flags;
@@ -181,7 +183,7 @@ aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, ui
     unused = take_unused(&sets);
   }
   free_all(*model, unused);
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 // A run says which set it is about to read, then looks whether that is still the model's: whoever retires a set after that sees the run.

@@ -32,8 +32,8 @@ static uint64_t dtype_size(uint32_t dtype) {
 
 /* 0 after a failure was printed */
 static int good(const aotc_api* api, aotc_status status, const char* what) {
-  if (status != AOTC_OK) fprintf(stderr, "%s: %s: %s\n", what, api->status_name(status), api->last_error());
-  return status == AOTC_OK;
+  if (status != AOTC_STATUS_OK) fprintf(stderr, "%s: %s: %s\n", what, api->status_name(status), api->last_error());
+  return status == AOTC_STATUS_OK;
 }
 
 static void describe(const aotc_api* api, const aotc_model* model, int32_t kind, const char* title) {
@@ -104,7 +104,7 @@ static int run(const aotc_api* api, aotc_model* model, char** files, int n_files
     in[i] = aotc_host_tensor(inputs[i].data, inputs[i].shape, inputs[i].rank, inputs[i].dtype, inputs[i].bytes);
   }
   for (i = 0; i < n_out; ++i) shapes[i] = outputs[i].shape;
-  ok = good(api, api->output_shapes(context, in, n_files, shapes, n_out), "inputs");
+  ok = good(api, api->output_bounds(context, in, n_files, shapes, n_out), "inputs");
   for (i = 0; i < n_out && ok; ++i) {
     aotc_io_info info = AOTC_IO_INFO_INIT;
     api->io_get(model, AOTC_OUTPUT, i, &info);
@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
     if (strcmp(argv[at], "-t") == 0) threads = atoi(argv[at + 1]);
     if (strcmp(argv[at], "-o") == 0) directory = argv[at + 1];
   }
-  if (aotc_library_open(argv[1], AOTC_DEFAULT_DEVICE, &lib) != AOTC_OK) {
+  if (aotc_library_open(argv[1], AOTC_DEVICE_DEFAULT, &lib) != AOTC_STATUS_OK) {
     fprintf(stderr, "%s\n", lib.error);
     return 1;
   }

@@ -94,19 +94,19 @@ class Decryptor {
 
   /// As aotc_weights_source.read.
   aotc_status read(uint64_t offset, void* to, uint64_t bytes) {
-    if (offset > header_.bytes || bytes > header_.bytes - offset) return AOTC_DAMAGED;
+    if (offset > header_.bytes || bytes > header_.bytes - offset) return AOTC_STATUS_DAMAGED;
     auto* out = static_cast<unsigned char*>(to);
     while (bytes) {
       const uint64_t number = offset / kFrame, skipped = offset % kFrame, frame = std::min(kFrame, header_.bytes - number * kFrame);
       const uint64_t n = std::min(bytes, frame - skipped);
       in_.clear();
       in_.seekg(static_cast<std::streamoff>(sizeof header_ + number * (kFrame + kTag)));
-      if (!in_.read(reinterpret_cast<char*>(sealed_.data()), static_cast<std::streamsize>(frame + kTag))) return AOTC_DAMAGED;
-      if (!crypt(false, key_, header_, number, sealed_.data(), frame, plain_.data(), sealed_.data() + frame)) return AOTC_DAMAGED;
+      if (!in_.read(reinterpret_cast<char*>(sealed_.data()), static_cast<std::streamsize>(frame + kTag))) return AOTC_STATUS_DAMAGED;
+      if (!crypt(false, key_, header_, number, sealed_.data(), frame, plain_.data(), sealed_.data() + frame)) return AOTC_STATUS_DAMAGED;
       std::memcpy(out, plain_.data() + skipped, n);
       out += n, offset += n, bytes -= n;
     }
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   }
 
  private:
@@ -126,7 +126,7 @@ uint64_t answer(const aotc::host::Model& model, aotc::host::Context& context) {
   std::vector<float> x(static_cast<size_t>(elems));
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17) / 8 - 1;
   std::vector<std::vector<int64_t>> shapes;
-  context.output_shapes({aotc::host::tensor(x.data(), shape)}, &shapes).check();
+  context.output_bounds({aotc::host::tensor(x.data(), shape)}, &shapes).check();
   std::vector<std::vector<float>> results;
   std::vector<aotc_tensor> out;
   for (const auto& s : shapes) {

@@ -81,7 +81,7 @@ class Runner {
     for (size_t i = 0; i < rows.size(); ++i) std::copy(rows[i]->begin(), rows[i]->end(), x_.begin() + static_cast<long>(i) * width_);
     const std::vector<int64_t> shape = {batch, width_};
     const std::vector<aotc_tensor> in = {aotc::host::tensor(x_.data(), shape)};
-    context_.output_shapes(in, &shapes_).check();
+    context_.output_bounds(in, &shapes_).check();
     std::vector<aotc_tensor> out;
     for (size_t o = 0; o < outputs_.size(); ++o) {
       int64_t elems = 1;

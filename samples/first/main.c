@@ -10,9 +10,9 @@ int main(void) {
   net_sizes sizes = {2}; /* batch of this call */
   float x[2][8] = {{1}, {0, 1}}, p[2][3];
   int i;
-  if (net_library_open("net.so", &lib) != AOTC_OK) return puts(lib.error), 1;
-  if (lib.api->model_create(NULL, &model) != AOTC_OK || net_context_create(lib.api, model, 1, 0, &context) != AOTC_OK ||
-      net_run(lib.api, context, &sizes, x[0], p[0]) != AOTC_OK)
+  if (net_library_open("net.so", &lib) != AOTC_STATUS_OK) return puts(lib.error), 1;
+  if (lib.api->model_create(NULL, &model) != AOTC_STATUS_OK || net_context_create(lib.api, model, 1, 0, &context) != AOTC_STATUS_OK ||
+      net_run(lib.api, context, &sizes, x[0], p[0]) != AOTC_STATUS_OK)
     return puts(lib.api->last_error()), 1;
   for (i = 0; i < 2; ++i) printf("%.4f %.4f %.4f\n", p[i][0], p[i][1], p[i][2]);
   lib.api->context_destroy(context);

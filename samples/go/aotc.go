@@ -25,21 +25,21 @@ import (
 type Status int32
 
 const (
-	InvalidArgument  Status = C.AOTC_INVALID_ARGUMENT
-	ShapeMismatch    Status = C.AOTC_SHAPE_MISMATCH
-	Incompatible     Status = C.AOTC_INCOMPATIBLE
-	NotFound         Status = C.AOTC_NOT_FOUND
-	OutOfMemory      Status = C.AOTC_OUT_OF_MEMORY
-	WrongState       Status = C.AOTC_WRONG_STATE
-	Device           Status = C.AOTC_DEVICE
-	Internal         Status = C.AOTC_INTERNAL
-	IndexOutOfRange  Status = C.AOTC_INDEX_OUT_OF_RANGE
-	Damaged          Status = C.AOTC_DAMAGED
-	DeviceLost       Status = C.AOTC_DEVICE_LOST
-	AssertionFailed  Status = C.AOTC_ASSERTION_FAILED
-	Cancelled        Status = C.AOTC_CANCELLED
-	DeadlineExceeded Status = C.AOTC_DEADLINE_EXCEEDED
-	IO               Status = C.AOTC_IO
+	InvalidArgument  Status = C.AOTC_STATUS_INVALID_ARGUMENT
+	ShapeMismatch    Status = C.AOTC_STATUS_SHAPE_MISMATCH
+	Incompatible     Status = C.AOTC_STATUS_INCOMPATIBLE
+	NotFound         Status = C.AOTC_STATUS_NOT_FOUND
+	OutOfMemory      Status = C.AOTC_STATUS_OUT_OF_MEMORY
+	WrongState       Status = C.AOTC_STATUS_WRONG_STATE
+	Device           Status = C.AOTC_STATUS_DEVICE
+	Internal         Status = C.AOTC_STATUS_INTERNAL
+	IndexOutOfRange  Status = C.AOTC_STATUS_INDEX_OUT_OF_RANGE
+	Damaged          Status = C.AOTC_STATUS_DAMAGED
+	DeviceLost       Status = C.AOTC_STATUS_DEVICE_LOST
+	AssertionFailed  Status = C.AOTC_STATUS_ASSERTION_FAILED
+	Cancelled        Status = C.AOTC_STATUS_CANCELLED
+	DeadlineExceeded Status = C.AOTC_STATUS_DEADLINE_EXCEEDED
+	IO               Status = C.AOTC_STATUS_IO
 )
 
 // Error is a status and the artifact's sentence about it. errors.Is(err, aotc.ShapeMismatch) asks for the status.
@@ -64,7 +64,7 @@ type text [C.TEXT]C.char
 
 func (t *text) at() *C.char { return &t[0] }
 func (t *text) err(status C.aotc_status) error {
-	if status == C.AOTC_OK {
+	if status == C.AOTC_STATUS_OK {
 		return nil
 	}
 	return &Error{Status(status), C.GoString(t.at())}

@@ -7,20 +7,20 @@
 enum { TEXT = 1024, SLICES = 32 };
 
 static aotc_status told(const aotc_api* api, aotc_status status, char text[TEXT]) {
-  if (status != AOTC_OK) snprintf(text, TEXT, "%s", api->last_error());
+  if (status != AOTC_STATUS_OK) snprintf(text, TEXT, "%s", api->last_error());
   return status;
 }
 
 static aotc_status opened(aotc_status status, const aotc_library* lib, aotc_model** model, char text[TEXT]) {
-  if (status == AOTC_OK) return told(lib->api, lib->api->model_create(NULL, model), text);
+  if (status == AOTC_STATUS_OK) return told(lib->api, lib->api->model_create(NULL, model), text);
   snprintf(text, TEXT, "%s", lib->error);
   return status;
 }
 static aotc_status open_path(const char* path, aotc_library* lib, aotc_model** model, char text[TEXT]) {
-  return opened(aotc_library_open(path, AOTC_DEFAULT_DEVICE, lib), lib, model, text);
+  return opened(aotc_library_open(path, AOTC_DEVICE_DEFAULT, lib), lib, model, text);
 }
 static aotc_status open_memory(const void* data, uint64_t bytes, aotc_library* lib, aotc_model** model, char text[TEXT]) {
-  return opened(aotc_library_open_memory(data, bytes, AOTC_DEFAULT_DEVICE, lib), lib, model, text);
+  return opened(aotc_library_open_memory(data, bytes, AOTC_DEVICE_DEFAULT, lib), lib, model, text);
 }
 static void close_library(aotc_library* lib, aotc_model* model) {
   if (model) lib->api->model_destroy(model);
@@ -38,7 +38,7 @@ static aotc_status io_get(const aotc_api* api, const aotc_model* model, int32_t 
 }
 static aotc_status method_count(const aotc_api* api, const aotc_model* model, int32_t* n, char text[TEXT]) {
   *n = 1;
-  return AOTC_HAS(api, method_count) ? told(api, api->method_count(model, n), text) : AOTC_OK;
+  return AOTC_HAS(api, method_count) ? told(api, api->method_count(model, n), text) : AOTC_STATUS_OK;
 }
 /* Of an artifact older than methods: its only one. */
 static aotc_status method_get(const aotc_api* api, const aotc_model* model, int32_t i, aotc_method_info* info, char text[TEXT]) {
@@ -46,7 +46,7 @@ static aotc_status method_get(const aotc_api* api, const aotc_model* model, int3
   if (AOTC_HAS(api, method_get)) return told(api, api->method_get(model, i, NULL, info), text);
   info->name = "forward";
   info->index = 0;
-  if (told(api, api->io_count(model, AOTC_INPUT, &info->n_inputs), text) != AOTC_OK) return AOTC_INTERNAL;
+  if (told(api, api->io_count(model, AOTC_INPUT, &info->n_inputs), text) != AOTC_STATUS_OK) return AOTC_STATUS_INTERNAL;
   return told(api, api->io_count(model, AOTC_OUTPUT, &info->n_outputs), text);
 }
 static const char* metadata(const aotc_api* api) { return api->metadata_json(); }
@@ -60,12 +60,12 @@ static aotc_status context_create(const aotc_api* api, aotc_model* model, int32_
 }
 static void context_destroy(const aotc_api* api, aotc_context* context) { api->context_destroy(context); }
 
-static aotc_status output_shapes(const aotc_api* api, aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in,
+static aotc_status output_bounds(const aotc_api* api, aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in,
                                  int64_t** shapes, int32_t n_out, char text[TEXT]) {
   int64_t* const* to = (int64_t* const*)shapes;
   return told(api,
-              AOTC_HAS(api, method_output_shapes) ? api->method_output_shapes(context, method, in, n_in, to, n_out)
-                                                  : api->output_shapes(context, in, n_in, to, n_out),
+              AOTC_HAS(api, method_output_bounds) ? api->method_output_bounds(context, method, in, n_in, to, n_out)
+                                                  : api->output_bounds(context, in, n_in, to, n_out),
               text);
 }
 
@@ -87,7 +87,7 @@ static aotc_status run_slices(const aotc_api* api, aotc_context* context, int32_
     struct timespec now;
     if (!AOTC_HAS(api, run_with)) {
       snprintf(text, TEXT, "the artifact is older than runs that can be ended");
-      return AOTC_INCOMPATIBLE;
+      return AOTC_STATUS_INCOMPATIBLE;
     }
     clock_gettime(CLOCK_MONOTONIC, &now);
     options.deadline_ns = timeout_ns ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec + timeout_ns : 0;
@@ -98,7 +98,7 @@ static aotc_status run_slices(const aotc_api* api, aotc_context* context, int32_
   } else {
     status = api->run(context, tensors, n_in, out, n_out);
   }
-  if (status == AOTC_OK) status = api->synchronize(context);
+  if (status == AOTC_STATUS_OK) status = api->synchronize(context);
   status = told(api, status, text);
   for (i = 0; i < n_in + n_out && i < SLICES; ++i) tensors[i].data = NULL;
   return status;

@@ -93,7 +93,7 @@ func (c *Context) Run(inputs, outputs []Tensor) error {
 	return c.RunWith(RunOptions{}, inputs, outputs)
 }
 
-// RunWith runs a method on at most 32 tensors. Outputs have the shapes that OutputShapes gives, and overlap nothing.
+// RunWith runs a method on at most 32 tensors. Outputs have the shapes that OutputBounds gives, and overlap nothing.
 func (c *Context) RunWith(o RunOptions, inputs, outputs []Tensor) error {
 	all := append(append(make([]Tensor, 0, len(inputs)+len(outputs)), inputs...), outputs...)
 	if len(all) > C.SLICES {
@@ -130,8 +130,15 @@ func (c *Context) RunWith(o RunOptions, inputs, outputs []Tensor) error {
 	return err
 }
 
-// OutputShapes are those that a method's outputs have for inputs of these shapes; m nil: the first method.
-func (c *Context) OutputShapes(m *Method, inputs []Tensor) (shapes [][]int64, err error) {
+// OutputShapes is the name of before of OutputBounds.
+//
+// Deprecated: use OutputBounds.
+func (c *Context) OutputShapes(m *Method, inputs []Tensor) ([][]int64, error) {
+	return c.OutputBounds(m, inputs)
+}
+
+// OutputBounds are the shapes of the buffers of a method's outputs for inputs of these shapes; m nil: the first method.
+func (c *Context) OutputBounds(m *Method, inputs []Tensor) (shapes [][]int64, err error) {
 	if m == nil {
 		m = &Method{}
 		if m.Outputs, err = c.outputs(); err != nil {
@@ -157,7 +164,7 @@ func (c *Context) OutputShapes(m *Method, inputs []Tensor) (shapes [][]int64, er
 	}
 	var t text
 	err = c.use(func(api *C.aotc_api) error {
-		return t.err(C.output_shapes(api, c.context, C.int32_t(m.Index), tensors, C.int32_t(len(inputs)), (**C.int64_t)(block), C.int32_t(n), t.at()))
+		return t.err(C.output_bounds(api, c.context, C.int32_t(m.Index), tensors, C.int32_t(len(inputs)), (**C.int64_t)(block), C.int32_t(n), t.at()))
 	})
 	if err != nil {
 		return nil, err

@@ -114,7 +114,7 @@ func inC(tensors ...Tensor) (*C.aotc_tensor, error) {
 		raw.byte_size = C.uint64_t(t.bytes)
 		raw.rank = C.int32_t(len(t.shape))
 		raw.dtype = C.uint32_t(t.dtype)
-		raw.device = C.AOTC_HOST
+		raw.device = C.AOTC_DEVICE_HOST
 	}
 	return (*C.aotc_tensor)(block), nil
 }

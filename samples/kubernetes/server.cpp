@@ -150,12 +150,13 @@ class Service {
       return out;
     };
     const auto check = [](const aotc::host::Status& s) {
-      if (s.code == AOTC_SHAPE_MISMATCH || s.code == AOTC_INVALID_ARGUMENT || s.code == AOTC_INDEX_OUT_OF_RANGE) throw Refused(s.message);
+      if (s.code == AOTC_STATUS_SHAPE_MISMATCH || s.code == AOTC_STATUS_INVALID_ARGUMENT || s.code == AOTC_STATUS_INDEX_OUT_OF_RANGE)
+        throw Refused(s.message);
       s.check();
     };
     const std::vector<aotc_tensor> from = views(in, inputs_);
     std::vector<std::vector<int64_t>> shapes;
-    check(c.output_shapes(from, &shapes));
+    check(c.output_bounds(from, &shapes));
     Values out;
     for (size_t o = 0; o < shapes.size(); ++o)
       out.push_back({shapes[o], std::vector<unsigned char>(static_cast<size_t>(elements(shapes[o])) * kind_of(outputs_[o]).bytes)});

@@ -28,8 +28,8 @@ typedef struct embedder {
 
 /* 0 after a failure was printed */
 static int good(const embedder* e, aotc_status status, const char* what) {
-  if (status != AOTC_OK) fprintf(stderr, "%s: %s: %s\n", what, e->api->status_name(status), e->api->last_error());
-  return status == AOTC_OK;
+  if (status != AOTC_STATUS_OK) fprintf(stderr, "%s: %s: %s\n", what, e->api->status_name(status), e->api->last_error());
+  return status == AOTC_STATUS_OK;
 }
 
 static int open_embedder(embedder* e, const char* artifact, const char* vocab) {
@@ -38,15 +38,15 @@ static int open_embedder(embedder* e, const char* artifact, const char* vocab) {
   int32_t inputs = 0, outputs = 0;
   memset(e, 0, sizeof *e);
   if (!wordpiece_open(&e->tokenizer, vocab)) return fprintf(stderr, "%s is not a vocabulary of BERT\n", vocab), 0;
-  if (aotc_library_open(artifact, AOTC_DEFAULT_DEVICE, &e->lib) != AOTC_OK) return fprintf(stderr, "%s\n", e->lib.error), 0;
+  if (aotc_library_open(artifact, AOTC_DEVICE_DEFAULT, &e->lib) != AOTC_STATUS_OK) return fprintf(stderr, "%s\n", e->lib.error), 0;
   e->api = e->lib.api;
   options.num_threads = -1;
   if (!good(e, e->api->model_create(NULL, &e->model), artifact)) return 0;
   if (!good(e, e->api->context_create(e->model, &options, &e->context), artifact)) return 0;
   e->api->io_count(e->model, AOTC_INPUT, &inputs);
   e->api->io_count(e->model, AOTC_OUTPUT, &outputs);
-  if (inputs != 2 || outputs != 1 || e->api->io_get(e->model, AOTC_INPUT, 0, &ids) != AOTC_OK ||
-      e->api->io_get(e->model, AOTC_OUTPUT, 0, &out) != AOTC_OK || ids.rank != 2 || out.rank != 2 || out.dtype != AOTC_DTYPE_F32 ||
+  if (inputs != 2 || outputs != 1 || e->api->io_get(e->model, AOTC_INPUT, 0, &ids) != AOTC_STATUS_OK ||
+      e->api->io_get(e->model, AOTC_OUTPUT, 0, &out) != AOTC_STATUS_OK || ids.rank != 2 || out.rank != 2 || out.dtype != AOTC_DTYPE_F32 ||
       out.dims[1].symbol || out.dims[1].value > MAX_WIDTH)
     return fprintf(stderr, "%s is not a sentence embedder with input_ids and attention_mask\n", artifact), 0;
   e->fixed = ids.dims[1].symbol == NULL;

@@ -47,7 +47,7 @@ typedef struct trainer {
 static int fail(const char* what, const char* why) { return fprintf(stderr, "%s: %s\n", what, why), 0; }
 
 /* 0 after a failure was printed */
-static int good(const trainer* t, aotc_status status, const char* what) { return status == AOTC_OK || fail(what, t->api->last_error()); }
+static int good(const trainer* t, aotc_status status, const char* what) { return status == AOTC_STATUS_OK || fail(what, t->api->last_error()); }
 
 static uint64_t element_bytes(uint32_t dtype) {
   switch (dtype) {
@@ -121,7 +121,7 @@ static int open_trainer(trainer* t, const char* artifact) {
   aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
   int32_t k;
   memset(t, 0, sizeof *t);
-  if (aotc_library_open(artifact, AOTC_DEFAULT_DEVICE, &t->lib) != AOTC_OK) return fail(artifact, t->lib.error);
+  if (aotc_library_open(artifact, AOTC_DEVICE_DEFAULT, &t->lib) != AOTC_STATUS_OK) return fail(artifact, t->lib.error);
   t->api = t->lib.api;
   options.num_threads = -1;
   if (!good(t, t->api->model_create(NULL, &t->model), artifact)) return 0;

@@ -148,7 +148,7 @@ void fill(Buffer* b, std::mt19937* random) {
 class Subject {
  public:
   Subject(const std::string& path, const Dims& dims) : dims_(dims) {
-    if (aotc_library_open(path.c_str(), AOTC_HOST, &lib_) != AOTC_OK) throw std::runtime_error(lib_.error);
+    if (aotc_library_open(path.c_str(), AOTC_DEVICE_HOST, &lib_) != AOTC_STATUS_OK) throw std::runtime_error(lib_.error);
     need(api().model_create(nullptr, &model_), "model_create");
     std::mt19937 random(1);
     int32_t n = 0;
@@ -205,7 +205,7 @@ class Subject {
       shapes.push_back(out[static_cast<size_t>(i)].shape.data());
     }
     const std::vector<aotc_tensor> tensors = views(in);
-    need(api().output_shapes(c, tensors.data(), static_cast<int32_t>(tensors.size()), shapes.data(), n), "output_shapes");
+    need(api().output_bounds(c, tensors.data(), static_cast<int32_t>(tensors.size()), shapes.data(), n), "output_bounds");
     for (Buffer& b : out) b.allocate(shift);
     return out;
   }
@@ -220,7 +220,7 @@ class Subject {
     const aotc_status status = run(c, in, out);
     const std::string why = api().last_error();
     api().context_destroy(c);
-    if (status != AOTC_OK) throw std::runtime_error("run: " + why);
+    if (status != AOTC_STATUS_OK) throw std::runtime_error("run: " + why);
     return contents(out);
   }
   static std::vector<std::string> contents(const std::vector<Buffer>& buffers) {
@@ -229,7 +229,7 @@ class Subject {
     return all;
   }
   void need(aotc_status status, const char* what) const {
-    if (status != AOTC_OK) throw std::runtime_error(std::string(what) + ": " + api().last_error());
+    if (status != AOTC_STATUS_OK) throw std::runtime_error(std::string(what) + ": " + api().last_error());
   }
   static std::vector<aotc_tensor> views(std::vector<Buffer>& buffers) {
     std::vector<aotc_tensor> all;
@@ -270,7 +270,7 @@ void check_repeats(const Subject& s, int threads, int runs) {
   const unsigned csr = _mm_getcsr();
   for (int i = 0; i < runs && same; ++i) {
     s.api().state_reset(c, nullptr);
-    same = s.run(c, in, out) == AOTC_OK;
+    same = s.run(c, in, out) == AOTC_STATUS_OK;
     if (i == 0) first = Subject::contents(out);
     same = same && Subject::contents(out) == first;
   }
@@ -307,7 +307,7 @@ void check_refusals(const Subject& s) {
       if (fault == 3) x[i].device = 5;
       if (fault == 2 && in[i].bytes == 0) continue;
       const aotc_status status = s.api().run(c, x.data(), static_cast<int32_t>(x.size()), y.data(), static_cast<int32_t>(y.size()));
-      refused = refused && status != AOTC_OK && *s.api().last_error();
+      refused = refused && status != AOTC_STATUS_OK && *s.api().last_error();
     }
   }
   report(refused, "wrong dtype, rank, byte size and device are refused");
@@ -340,15 +340,15 @@ void check_stops(const Subject& s, int threads) {
     };
     const std::string with = " with " + std::to_string(n) + " threads";
     const uint64_t begin = monotonic_ns();
-    report(run(0) == AOTC_OK && Subject::contents(out) == reference, "a run that may be ended gives the same bytes" + with);
+    report(run(0) == AOTC_STATUS_OK && Subject::contents(out) == reference, "a run that may be ended gives the same bytes" + with);
     const uint64_t took = monotonic_ns() - begin;
     bool right = true;
     for (uint64_t k = 0; k < 8; ++k) {
       const aotc_status status = run(monotonic_ns() + took * k / 8);
-      right = right && (status == AOTC_OK ? Subject::contents(out) == reference : status == AOTC_DEADLINE_EXCEEDED);
+      right = right && (status == AOTC_STATUS_OK ? Subject::contents(out) == reference : status == AOTC_STATUS_DEADLINE_EXCEEDED);
     }
     report(right, "deadlines end runs or leave them right" + with);
-    report(run(0) == AOTC_OK && Subject::contents(out) == reference, "and the next run gives the same bytes" + with);
+    report(run(0) == AOTC_STATUS_OK && Subject::contents(out) == reference, "and the next run gives the same bytes" + with);
     s.api().context_destroy(c);
   }
 }
@@ -367,7 +367,7 @@ void check_stack(const Subject& s) {
     aotc_context* context;
     std::vector<Buffer> in, out;
     aotc_status status;
-  } call{&s, s.context(1), s.inputs(), {}, AOTC_OK};
+  } call{&s, s.context(1), s.inputs(), {}, AOTC_STATUS_OK};
   call.out = s.outputs(call.context, call.in);
   void* const map = mmap(nullptr, kAll, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) throw std::runtime_error("no memory for a stack");
@@ -386,7 +386,7 @@ void check_stack(const Subject& s) {
   if (pthread_create(&thread, &options, body, &call) != 0) throw std::runtime_error("no thread");
   pthread_join(thread, nullptr);
   pthread_attr_destroy(&options);
-  report(call.status == AOTC_OK && Subject::contents(call.out) == reference, "a stack of 64 KB gives the same bytes");
+  report(call.status == AOTC_STATUS_OK && Subject::contents(call.out) == reference, "a stack of 64 KB gives the same bytes");
   report(std::all_of(below, below + kBelow, [](unsigned char c) { return c == 0xa5; }), "memory below the stack is not written");
   s.api().context_destroy(call.context);
   munmap(map, kAll);

@@ -114,6 +114,6 @@ inline aotc_context_options with_flags(uint32_t flags, void* stream = nullptr) {
 }
 inline int graphs_of(const Session& s) {
   aotc_context_info info = AOTC_CONTEXT_INFO_INIT;
-  REQUIRE(s.api->context_get_info(s.context, &info) == AOTC_OK);
+  REQUIRE(s.api->context_get_info(s.context, &info) == AOTC_STATUS_OK);
   return info.graphs;
 }

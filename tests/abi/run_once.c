@@ -1,5 +1,5 @@
 /* Loads an artifact, runs it once with two threads on numbers made of their position, and prints what comes out. Linked for the glibc floor,
- * so that it starts under an older C library (older_libc.sh).
+ * so that it starts under an older C library (older_libc.sh). Has the names of the first version, with whose headers stored.sh compiles it.
  *
  *   run_once model.so      run_once --glibc */
 #include <stdlib.h>

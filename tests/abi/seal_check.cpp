@@ -79,21 +79,22 @@ void damages(const fs::path& path, const aotc_seal& seal) {
   for (int i = 0; i < 100; ++i) at.push_back(random() % file.bytes);
   for (const uint64_t from : at) {
     const Turned damage(file, from, 4096);
-    expect(check(path, AOTC_CHECK_ALL) != AOTC_OK, "4 KB from " + std::to_string(from) + " are not missed");
+    expect(check(path, AOTC_CHECK_ALL) != AOTC_STATUS_OK, "4 KB from " + std::to_string(from) + " are not missed");
     const bool in_weights = seal.weights_offset && from >= seal.weights_offset && from + 4096 <= seal.weights_offset + seal.weights_bytes;
     aotc_library lib;
     if (in_weights) continue;
-    const aotc_status status = aotc_library_open(path.c_str(), AOTC_DEFAULT_DEVICE, &lib);
+    const aotc_status status = aotc_library_open(path.c_str(), AOTC_DEVICE_DEFAULT, &lib);
     // symbol names and section headers do no harm
-    expect(status != AOTC_OK || check(path, AOTC_CHECK_CODE) == AOTC_OK, "4 KB from " + std::to_string(from) + " are found at load");
+    expect(status != AOTC_STATUS_OK || check(path, AOTC_CHECK_CODE) == AOTC_STATUS_OK,
+           "4 KB from " + std::to_string(from) + " are found at load");
     aotc_library_close(&lib);
   }
   for (int i = 0; i < 500; ++i) {
     const uint64_t from = i < 300 ? random() % std::min<uint64_t>(file.bytes, 1 << 20) : random() % file.bytes;
     const Turned damage(file, from, 1, static_cast<unsigned char>(1u << random() % 8));
-    expect(check(path, AOTC_CHECK_ALL) != AOTC_OK, "a bit of byte " + std::to_string(from) + " is not missed");
+    expect(check(path, AOTC_CHECK_ALL) != AOTC_STATUS_OK, "a bit of byte " + std::to_string(from) + " is not missed");
   }
-  expect(check(path, AOTC_CHECK_ALL) == AOTC_OK, "it is whole again");
+  expect(check(path, AOTC_CHECK_ALL) == AOTC_STATUS_OK, "it is whole again");
 }
 
 void cuts(const fs::path& path) {
@@ -107,9 +108,10 @@ void cuts(const fs::path& path) {
   for (const uint64_t n : lengths) {
     fs::resize_file(copy, n);
     std::string text;
-    expect(check(copy, AOTC_CHECK_SIZES, &text) == AOTC_DAMAGED, "a cut to " + std::to_string(n) + " bytes: " + text);
+    expect(check(copy, AOTC_CHECK_SIZES, &text) == AOTC_STATUS_DAMAGED, "a cut to " + std::to_string(n) + " bytes: " + text);
     aotc_library lib;
-    expect(aotc_library_open(copy.c_str(), AOTC_DEFAULT_DEVICE, &lib) == AOTC_DAMAGED, "a cut to " + std::to_string(n) + " is not opened");
+    expect(aotc_library_open(copy.c_str(), AOTC_DEVICE_DEFAULT, &lib) == AOTC_STATUS_DAMAGED,
+           "a cut to " + std::to_string(n) + " is not opened");
   }
   fs::remove(copy);
 }
@@ -133,19 +135,19 @@ aotc_status create(const fs::path& path, uint32_t flags, std::string* text) {
 /// What a program meets that loads the artifact with dlopen.
 void through_the_api(const fs::path& path, const aotc_seal& seal) {
   std::string text;
-  expect(create(path, AOTC_MODEL_VERIFY_WEIGHTS, &text) == AOTC_OK, "a whole artifact is accepted: " + text);
+  expect(create(path, AOTC_MODEL_VERIFY_WEIGHTS, &text) == AOTC_STATUS_OK, "a whole artifact is accepted: " + text);
   Mapped file(path);
   const std::string all(reinterpret_cast<const char*>(file.data), file.bytes);
   const size_t metadata = all.find("\"aotc_version\"") != std::string::npos ? all.find("\"aotc_version\"") : all.find("{\"name\": \"toy\"");
   expect(metadata != std::string::npos, "it holds metadata");
   {
     const Turned damage(file, metadata + 1, 4, 0x01);
-    expect(create(path, 0, &text) == AOTC_DAMAGED && text.find("code and tables") != std::string::npos, "damaged tables: " + text);
+    expect(create(path, 0, &text) == AOTC_STATUS_DAMAGED && text.find("code and tables") != std::string::npos, "damaged tables: " + text);
   }
   if (!seal.weights_offset) return;
   const Turned damage(file, seal.weights_offset + seal.weights_bytes / 2, 4);
-  expect(create(path, 0, &text) == AOTC_OK, "weights are not read at every load: " + text);
-  expect(create(path, AOTC_MODEL_VERIFY_WEIGHTS, &text) == AOTC_DAMAGED && text.find("weights") != std::string::npos,
+  expect(create(path, 0, &text) == AOTC_STATUS_OK, "weights are not read at every load: " + text);
+  expect(create(path, AOTC_MODEL_VERIFY_WEIGHTS, &text) == AOTC_STATUS_DAMAGED && text.find("weights") != std::string::npos,
          "damaged weights: " + text);
 }
 
@@ -153,7 +155,7 @@ void through_the_api(const fs::path& path, const aotc_seal& seal) {
 void lost_seal(const fs::path& path) {
   aotc_elf elf;
   char error[512] = "";
-  expect(aotc_elf_check(path.c_str(), AOTC_CHECK_ALL, &elf, error, sizeof error) == AOTC_OK, error);
+  expect(aotc_elf_check(path.c_str(), AOTC_CHECK_ALL, &elf, error, sizeof error) == AOTC_STATUS_OK, error);
   const uint64_t at = elf.seal_at;
   const aotc_seal seal = elf.seal;
   aotc_elf_close(&elf);
@@ -161,15 +163,16 @@ void lost_seal(const fs::path& path) {
   std::memset(file.data + at, 0, sizeof seal);
   std::string text;
   for (const int32_t what : {AOTC_CHECK_CODE, AOTC_CHECK_ALL})
-    expect(check(path, what, &text) == AOTC_DAMAGED && text.find("seal") != std::string::npos, "a lost seal is damage: " + text);
-  expect(create(path, 0, &text) == AOTC_DAMAGED && text.find("seal") != std::string::npos, "to the artifact itself, too: " + text);
+    expect(check(path, what, &text) == AOTC_STATUS_DAMAGED && text.find("seal") != std::string::npos, "a lost seal is damage: " + text);
+  expect(create(path, 0, &text) == AOTC_STATUS_DAMAGED && text.find("seal") != std::string::npos, "to the artifact itself, too: " + text);
   std::memcpy(file.data + at, &seal, sizeof seal);
   std::memcpy(file.data + at - 8, "odd", 3);  // the note's name: it is no longer ours
-  expect(check(path, AOTC_CHECK_CODE, &text) == AOTC_INCOMPATIBLE && text.find("not an artifact") != std::string::npos, "no note: " + text);
+  expect(check(path, AOTC_CHECK_CODE, &text) == AOTC_STATUS_INCOMPATIBLE && text.find("not an artifact") != std::string::npos,
+         "no note: " + text);
   aotc_library lib;
-  expect(aotc_library_open(path.c_str(), AOTC_DEFAULT_DEVICE, &lib) == AOTC_INCOMPATIBLE, "what is none of ours is not opened");
+  expect(aotc_library_open(path.c_str(), AOTC_DEVICE_DEFAULT, &lib) == AOTC_STATUS_INCOMPATIBLE, "what is none of ours is not opened");
   std::memcpy(file.data + at - 8, "aotc", 4);
-  expect(check(path, AOTC_CHECK_ALL, &text) == AOTC_OK, "it is whole again: " + text);
+  expect(check(path, AOTC_CHECK_ALL, &text) == AOTC_STATUS_OK, "it is whole again: " + text);
 }
 
 void no_damage(const fs::path& path) {
@@ -178,9 +181,10 @@ void no_damage(const fs::path& path) {
   if (std::system(("strip '" + copy.string() + "'").c_str()) == 0) {
     std::string text;
     expect(fs::file_size(copy) < fs::file_size(path), "strip takes something away");
-    expect(check(copy, AOTC_CHECK_ALL, &text) == AOTC_OK, "a stripped artifact is whole: " + text);
+    expect(check(copy, AOTC_CHECK_ALL, &text) == AOTC_STATUS_OK, "a stripped artifact is whole: " + text);
     aotc_library lib;
-    expect(aotc_library_open(copy.c_str(), AOTC_DEFAULT_DEVICE, &lib) == AOTC_OK, std::string("a stripped artifact opens: ") + lib.error);
+    expect(aotc_library_open(copy.c_str(), AOTC_DEVICE_DEFAULT, &lib) == AOTC_STATUS_OK,
+           std::string("a stripped artifact opens: ") + lib.error);
     aotc_library_close(&lib);
   }
   fs::remove(copy);
@@ -195,7 +199,7 @@ int main(int argc, char** argv) {
     aotc_seal seal = {};
     char error[512] = "";
     aotc_file_check(path.c_str(), AOTC_CHECK_SIZES, &seal, error, sizeof error);
-    expect(aotc_file_check(path.c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_OK && seal.file_bytes, error);
+    expect(aotc_file_check(path.c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_STATUS_OK && seal.file_bytes, error);
     damages(path, seal);
     cuts(path);
     through_the_api(path, seal);

@@ -53,7 +53,7 @@ std::string version_bytes(int version) {
   fs::copy_file(toy_path(), path);
   char error[512];
   aotc_seal seal = {};
-  REQUIRE(aotc_file_check(path.c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_OK);
+  REQUIRE(aotc_file_check(path.c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_STATUS_OK);
   const float weight = static_cast<float>(version);  // of table[3][0]
   std::fstream(path, std::ios::binary | std::ios::in | std::ios::out)
       .seekp(static_cast<std::streamoff>(seal.weights_offset + 3 * 32))
@@ -225,11 +225,11 @@ TEST_CASE("damage in memory and behind a descriptor has the statuses that it has
     std::ofstream(path, std::ios::binary) << all[i];
     aotc_library by_path, by_memory, by_fd;
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    const aotc_status expected = aotc_library_open(path.c_str(), AOTC_HOST, &by_path);
+    const aotc_status expected = aotc_library_open(path.c_str(), AOTC_DEVICE_HOST, &by_path);
     INFO(i << ": " << by_path.error);
-    CHECK(aotc_library_open_memory(all[i].data(), all[i].size(), AOTC_HOST, &by_memory) == expected);
-    CHECK(aotc_library_open_fd(fd, AOTC_HOST, &by_fd) == expected);
-    if (expected != AOTC_OK) {
+    CHECK(aotc_library_open_memory(all[i].data(), all[i].size(), AOTC_DEVICE_HOST, &by_memory) == expected);
+    CHECK(aotc_library_open_fd(fd, AOTC_DEVICE_HOST, &by_fd) == expected);
+    if (expected != AOTC_STATUS_OK) {
       ++damaged;
       CHECK((by_memory.error[0] && by_fd.error[0] && !by_memory.handle && !by_fd.handle && !by_memory.api && !by_fd.api));
     }
@@ -246,16 +246,16 @@ TEST_CASE("the weights of an artifact in memory are hashed where that is asked f
   std::string bytes = content(toy_path());
   char error[512];
   aotc_seal seal = {};
-  REQUIRE(aotc_file_check(toy_path().c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_OK);
+  REQUIRE(aotc_file_check(toy_path().c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_STATUS_OK);
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.flags = AOTC_MODEL_VERIFY_WEIGHTS;
   Model model;
   CHECK(Model::load_memory(bytes.data(), bytes.size(), &model, &options));
   bytes[seal.weights_offset + 17] ^= 4;
   const int fd = memory_file(bytes);
-  CHECK(Model::load_memory(bytes.data(), bytes.size(), &model).code == AOTC_OK);
-  CHECK(Model::load_memory(bytes.data(), bytes.size(), &model, &options).code == AOTC_DAMAGED);
-  CHECK(Model::load_fd(fd, &model, &options).code == AOTC_DAMAGED);
+  CHECK(Model::load_memory(bytes.data(), bytes.size(), &model).code == AOTC_STATUS_OK);
+  CHECK(Model::load_memory(bytes.data(), bytes.size(), &model, &options).code == AOTC_STATUS_DAMAGED);
+  CHECK(Model::load_fd(fd, &model, &options).code == AOTC_STATUS_DAMAGED);
   close(fd);
 }
 
@@ -263,7 +263,7 @@ TEST_CASE("an artifact in memory whose weights are in a file needs that file's p
   const std::string bytes = content(toy_path("toy_file"));
   Model model;
   const aotc::host::Status status = Model::load_memory(bytes.data(), bytes.size(), &model);
-  CHECK(status.code == AOTC_NOT_FOUND);
+  CHECK(status.code == AOTC_STATUS_NOT_FOUND);
   CHECK(status.message.find("toy.weights") != std::string::npos);
 }
 
@@ -272,14 +272,14 @@ TEST_CASE("what is no file is refused") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
   const int directory = open("/", O_RDONLY | O_DIRECTORY), null = open("/dev/null", O_RDONLY);
-  CHECK(aotc_library_open_fd(-1, AOTC_HOST, &lib) == AOTC_NOT_FOUND);
+  CHECK(aotc_library_open_fd(-1, AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_NOT_FOUND);
   CHECK(std::string(lib.error).find("not open") != std::string::npos);
-  CHECK(aotc_library_open_fd(ends[0], AOTC_HOST, &lib) == AOTC_NOT_FOUND);
+  CHECK(aotc_library_open_fd(ends[0], AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_NOT_FOUND);
   CHECK(std::string(lib.error).find("regular file") != std::string::npos);
-  CHECK(aotc_library_open_fd(directory, AOTC_HOST, &lib) == AOTC_NOT_FOUND);
-  CHECK(aotc_library_open_fd(null, AOTC_HOST, &lib) == AOTC_DAMAGED);
-  CHECK(aotc_library_open_memory(nullptr, 10, AOTC_HOST, &lib) == AOTC_INVALID_ARGUMENT);
-  CHECK(aotc_library_open_memory("", 0, AOTC_HOST, &lib) == AOTC_DAMAGED);
+  CHECK(aotc_library_open_fd(directory, AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_NOT_FOUND);
+  CHECK(aotc_library_open_fd(null, AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_DAMAGED);
+  CHECK(aotc_library_open_memory(nullptr, 10, AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(aotc_library_open_memory("", 0, AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_DAMAGED);
   for (const int fd : {ends[0], ends[1], directory, null}) close(fd);
 }
 
@@ -324,8 +324,8 @@ TEST_CASE("without /proc the message says so") {
   const int got = in_child([&] {
     if (!own_mounts() || mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return kCannot;
     aotc_library lib;
-    const aotc_status status = aotc_library_open_memory(bytes.data(), bytes.size(), AOTC_HOST, &lib);
-    return status == AOTC_NOT_FOUND && strstr(lib.error, "/proc") && !lib.handle ? 0 : 1;
+    const aotc_status status = aotc_library_open_memory(bytes.data(), bytes.size(), AOTC_DEVICE_HOST, &lib);
+    return status == AOTC_STATUS_NOT_FOUND && strstr(lib.error, "/proc") && !lib.handle ? 0 : 1;
   });
   if (got == kCannot)
     WARN("not tried: this process may not mount");
@@ -343,9 +343,9 @@ TEST_CASE("where memfd_create is not allowed the message says so, and sealed des
     const sock_fprog program = {sizeof code / sizeof *code, code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return kCannot;
     aotc_library lib;
-    if (aotc_library_open_memory(bytes.data(), bytes.size(), AOTC_HOST, &lib) != AOTC_INCOMPATIBLE) return 1;
+    if (aotc_library_open_memory(bytes.data(), bytes.size(), AOTC_DEVICE_HOST, &lib) != AOTC_STATUS_INCOMPATIBLE) return 1;
     if (!strstr(lib.error, "memfd_create") || !strstr(lib.error, "not allowed")) return 2;
-    if (aotc_library_open_fd(loose, AOTC_HOST, &lib) != AOTC_INCOMPATIBLE) return 3;
+    if (aotc_library_open_fd(loose, AOTC_DEVICE_HOST, &lib) != AOTC_STATUS_INCOMPATIBLE) return 3;
     return serve_fd(sealed)->version() == 1 ? 0 : 4;
   });
   if (got == kCannot)

@@ -189,7 +189,7 @@ void check_dense_copy(uint32_t dtype, const std::vector<int64_t>& shape, const s
   aotc_tensor t = aotc_host_tensor(memory.data(), shape.data(), static_cast<int32_t>(shape.size()), dtype, memory.size() * sizeof(T));
   t.strides = strides.data();
   uint64_t span = 0;
-  REQUIRE(aotc::rt::tensor_span("x", t, out.size() * sizeof(T), &span) == AOTC_OK);
+  REQUIRE(aotc::rt::tensor_span("x", t, out.size() * sizeof(T), &span) == AOTC_STATUS_OK);
   CHECK(span <= memory.size() * sizeof(T));
   aotc::rt::copy_dense(t, out.data());
   CHECK(out == expected);

@@ -36,7 +36,7 @@ fs::path make_version(const fs::path& folder, int version) {
   if (version == 0) return path;
   char error[512];
   aotc_seal seal = {};
-  REQUIRE(aotc_file_check(path.c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_OK);
+  REQUIRE(aotc_file_check(path.c_str(), AOTC_CHECK_ALL, &seal, error, sizeof error) == AOTC_STATUS_OK);
   const float weight = static_cast<float>(version);  // of table[3][0]
   std::fstream(path, std::ios::binary | std::ios::in | std::ios::out)
       .seekp(static_cast<std::streamoff>(seal.weights_offset + 3 * 32))
@@ -102,8 +102,8 @@ TEST_CASE("a new file under an old path is what is opened, and what is open stay
 
 TEST_CASE("the same file opened twice is loaded once") {
   aotc_library a, b;
-  REQUIRE(aotc_library_open(toy_path().c_str(), AOTC_HOST, &a) == AOTC_OK);
-  REQUIRE(aotc_library_open(toy_path().c_str(), AOTC_HOST, &b) == AOTC_OK);
+  REQUIRE(aotc_library_open(toy_path().c_str(), AOTC_DEVICE_HOST, &a) == AOTC_STATUS_OK);
+  REQUIRE(aotc_library_open(toy_path().c_str(), AOTC_DEVICE_HOST, &b) == AOTC_STATUS_OK);
   CHECK(a.api == b.api);
   aotc_library_close(&a);
   aotc_library_close(&b);
@@ -155,7 +155,7 @@ TEST_CASE("a file that is written over while it is open is refused until it is c
     Model model;
     for (int again = 0; again < 2; ++again) {
       const aotc::host::Status status = Model::load(cur.string(), &model);
-      CHECK(status.code == AOTC_WRONG_STATE);
+      CHECK(status.code == AOTC_STATUS_WRONG_STATE);
       CHECK(status.message.find("written over") != std::string::npos);
     }
   }

@@ -84,7 +84,7 @@ struct Held {
   Held(const aotc_api* table, aotc_model* model, uint32_t flags) : api(table) {
     aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
     options.flags = flags;
-    REQUIRE(api->context_create(model, &options, &context) == AOTC_OK);
+    REQUIRE(api->context_create(model, &options, &context) == AOTC_STATUS_OK);
   }
   ~Held() { api->context_destroy(context); }
   Held(const Held&) = delete;
@@ -114,7 +114,7 @@ struct Held {
   bool right() {
     for (const auto& [name, array] : expected.all()) {
       aotc_status status;
-      if (read(name, *array, {}, &status) != array->at || status != AOTC_OK) return false;
+      if (read(name, *array, {}, &status) != array->at || status != AOTC_STATUS_OK) return false;
     }
     return true;
   }
@@ -148,7 +148,7 @@ struct Model {
     a.alloc = [](void*, size_t bytes, size_t align, int32_t) { return std::aligned_alloc(align, (bytes + align - 1) / align * align); };
     a.free = [](void*, void* p, size_t, int32_t) { std::free(p); };
     if (allocator) options.allocator = &a;
-    REQUIRE(api->model_create(&options, &model) == AOTC_OK);
+    REQUIRE(api->model_create(&options, &model) == AOTC_STATUS_OK);
   }
   ~Model() { api->model_destroy(model); }
   Model(const Model&) = delete;
@@ -182,10 +182,10 @@ TEST_CASE("a part of a state is read and written as slices of an array are") {
     array->each(ranges, [&](double& x) { x = static_cast<double>(content.emplace_back(static_cast<float>(below(1000)))); });
     const aotc_tensor t =
         aotc_host_tensor(content.data(), shape.data(), static_cast<int32_t>(shape.size()), AOTC_DTYPE_F32, content.size() * 4);
-    REQUIRE(toy.api->state_write_range(held.context, name, ranges.data(), static_cast<int32_t>(ranges.size()), &t) == AOTC_OK);
+    REQUIRE(toy.api->state_write_range(held.context, name, ranges.data(), static_cast<int32_t>(ranges.size()), &t) == AOTC_STATUS_OK);
     aotc_status status;
     CHECK(held.read(name, *array, ranges, &status) == std::vector<double>(content.begin(), content.end()));
-    CHECK(status == AOTC_OK);
+    CHECK(status == AOTC_STATUS_OK);
   }
   CHECK(held.right());
   float number = 0;
@@ -194,20 +194,20 @@ TEST_CASE("a part of a state is read and written as slices of an array are") {
   const auto read = [&](const Ranges& r) {
     return toy.api->state_read_range(held.context, "keys", r.data(), static_cast<int32_t>(r.size()), &t);
   };
-  CHECK((read({range(2, 2048, 1)}) == AOTC_SHAPE_MISMATCH && says(toy.api, "2048 elements along dimension 2")));
-  CHECK(read({range(4, 0, 1)}) == AOTC_SHAPE_MISMATCH);
-  CHECK(read({range(-5, 0, 1)}) == AOTC_SHAPE_MISMATCH);
-  CHECK(read({range(2, 0, 1)}) == AOTC_SHAPE_MISMATCH);  // the tensor has one element along the others, too
-  CHECK(read({range(2, -1, 1)}) == AOTC_INVALID_ARGUMENT);
-  CHECK(read({range(2, 0, -1)}) == AOTC_INVALID_ARGUMENT);
-  CHECK(read({range(2, INT64_MAX, 1)}) == AOTC_INVALID_ARGUMENT);
-  CHECK(read({range(2, 0, 1), range(2, 1, 1)}) == AOTC_INVALID_ARGUMENT);
-  CHECK(read({range(2, 0, 1), range(-2, 1, 1)}) == AOTC_INVALID_ARGUMENT);
-  CHECK(read({{2, 7, 0, 1}}) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->state_read_range(held.context, "keys", nullptr, 1, &t) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->state_read_range(held.context, "keys", nullptr, -1, &t) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->state_read_range(held.context, "none", nullptr, 0, &t) == AOTC_NOT_FOUND);
-  CHECK(read({range(0, 1, 1), range(1, 2, 1), range(2, 2047, 1), range(3, 15, 1)}) == AOTC_OK);
+  CHECK((read({range(2, 2048, 1)}) == AOTC_STATUS_SHAPE_MISMATCH && says(toy.api, "2048 elements along dimension 2")));
+  CHECK(read({range(4, 0, 1)}) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(read({range(-5, 0, 1)}) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(read({range(2, 0, 1)}) == AOTC_STATUS_SHAPE_MISMATCH);  // the tensor has one element along the others, too
+  CHECK(read({range(2, -1, 1)}) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(read({range(2, 0, -1)}) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(read({range(2, INT64_MAX, 1)}) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(read({range(2, 0, 1), range(2, 1, 1)}) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(read({range(2, 0, 1), range(-2, 1, 1)}) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(read({{2, 7, 0, 1}}) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->state_read_range(held.context, "keys", nullptr, 1, &t) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->state_read_range(held.context, "keys", nullptr, -1, &t) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->state_read_range(held.context, "none", nullptr, 0, &t) == AOTC_STATUS_NOT_FOUND);
+  CHECK(read({range(0, 1, 1), range(1, 2, 1), range(2, 2047, 1), range(3, 15, 1)}) == AOTC_STATUS_OK);
 }
 
 TEST_CASE("states that are forked, copied, saved, loaded, truncated, written and run at random are those of arrays") {
@@ -232,26 +232,26 @@ TEST_CASE("states that are forked, copied, saved, loaded, truncated, written and
         for (int i = 0; i < 5; ++i) {
           const int64_t slot = below(2), position = below(2048), value = below(100);
           float sum = 0;
-          REQUIRE(a.run(slot, position, static_cast<float>(value), &sum) == AOTC_OK);
+          REQUIRE(a.run(slot, position, static_cast<float>(value), &sum) == AOTC_STATUS_OK);
           a.expected.run(slot, position, static_cast<double>(value));
           double want = 0;
           a.expected.keys.each({range(0, slot, 1), range(1, 0, 1), range(3, 0, 1)}, [&](double& x) { want += x; });
           right &= static_cast<double>(sum) == want;
         }
       } else if (at == 2) {
-        REQUIRE(toy.api->states_fork(a.context, b.context, nullptr, 0) == AOTC_OK);
+        REQUIRE(toy.api->states_fork(a.context, b.context, nullptr, 0) == AOTC_STATUS_OK);
         a.expected = b.expected;
       } else if (at == 3) {
-        REQUIRE(toy.api->states_fork(a.context, b.context, prefix.data(), 1) == AOTC_OK);
+        REQUIRE(toy.api->states_fork(a.context, b.context, prefix.data(), 1) == AOTC_STATUS_OK);
         a.expected.take(b.expected, prefix, Expected());
       } else if (at == 4) {
-        REQUIRE(toy.api->states_truncate(a.context, nullptr, prefix[0].dim, prefix[0].length) == AOTC_OK);
+        REQUIRE(toy.api->states_truncate(a.context, nullptr, prefix[0].dim, prefix[0].length) == AOTC_STATUS_OK);
         Expected rest;
         rest.scale = a.expected.scale, rest.steps = a.expected.steps;
         a.expected.take(a.expected, prefix, rest);
       } else if (at == 5) {
         const Ranges to{range(0, 1, 1), prefix[0]}, from{range(0, 0, 1), prefix[0]};
-        REQUIRE(toy.api->states_copy(a.context, to.data(), a.context, from.data(), 2) == AOTC_OK);
+        REQUIRE(toy.api->states_copy(a.context, to.data(), a.context, from.data(), 2) == AOTC_STATUS_OK);
         for (Array* x : {&a.expected.keys, &a.expected.window}) {
           std::vector<double> content;
           x->each(from, [&](double& v) { content.push_back(v); });
@@ -260,16 +260,16 @@ TEST_CASE("states that are forked, copied, saved, loaded, truncated, written and
         }
       } else if (at == 6) {
         const Ranges slot{range(0, below(2), 1)};
-        REQUIRE(toy.api->states_copy(a.context, slot.data(), b.context, slot.data(), 1) == AOTC_OK);
+        REQUIRE(toy.api->states_copy(a.context, slot.data(), b.context, slot.data(), 1) == AOTC_STATUS_OK);
         // A state of one dimension has what it has of the range along that.
         a.expected.take(b.expected, slot, a.expected);
       } else {
         const int fd = memory_file();
         REQUIRE(fd >= 0);
         const bool all = below(2) == 0;
-        REQUIRE(toy.api->states_save(b.context, fd, prefix.data(), all ? 0 : 1) == AOTC_OK);
+        REQUIRE(toy.api->states_save(b.context, fd, prefix.data(), all ? 0 : 1) == AOTC_STATUS_OK);
         REQUIRE(lseek(fd, 0, SEEK_SET) == 0);
-        REQUIRE(toy.api->states_load(a.context, fd, nullptr, 0) == AOTC_OK);
+        REQUIRE(toy.api->states_load(a.context, fd, nullptr, 0) == AOTC_STATUS_OK);
         CHECK(lseek(fd, 0, SEEK_CUR) == lseek(fd, 0, SEEK_END));
         close(fd);
         a.expected.take(b.expected, all ? Ranges{} : prefix, a.expected);
@@ -301,15 +301,15 @@ TEST_CASE("a fork shares pages until they are written") {
     }
   CHECK(source.right());  // takes the memory that the test itself needs
   const long before = smaps("Anonymous:");
-  REQUIRE(toy.api->states_fork(fork.context, source.context, nullptr, 0) == AOTC_OK);
+  REQUIRE(toy.api->states_fork(fork.context, source.context, nullptr, 0) == AOTC_STATUS_OK);
   fork.expected = source.expected;
   CHECK(fork.right());
   const long read = smaps("Anonymous:");
-  REQUIRE(fork.run(0, 5, 3) == AOTC_OK);
+  REQUIRE(fork.run(0, 5, 3) == AOTC_STATUS_OK);
   fork.expected.run(0, 5, 3);
   CHECK(fork.right());
   CHECK(source.right());
-  CHECK(source.run(1, 7, 9) == AOTC_OK);
+  CHECK(source.run(1, 7, 9) == AOTC_STATUS_OK);
   source.expected.run(1, 7, 9);
   CHECK(fork.right());
   CHECK(source.right());
@@ -323,16 +323,16 @@ TEST_CASE("states go through pipes and to another slot, and what does not fit is
   Model model(toy, false), others(other, false);
   Held a(toy.api, model.model, 0), b(toy.api, model.model, AOTC_CONTEXT_FORKS);
   for (int64_t p = 0; p < 100; ++p) {
-    REQUIRE(a.run(0, p, static_cast<float>(p + 1)) == AOTC_OK);
+    REQUIRE(a.run(0, p, static_cast<float>(p + 1)) == AOTC_STATUS_OK);
     a.expected.run(0, p, static_cast<double>(p + 1));
   }
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  aotc_status saved = AOTC_INTERNAL;
+  aotc_status saved = AOTC_STATUS_INTERNAL;
   std::thread writer([&] { saved = toy.api->states_save(a.context, ends[1], nullptr, 0); });
-  CHECK(toy.api->states_load(b.context, ends[0], nullptr, 0) == AOTC_OK);
+  CHECK(toy.api->states_load(b.context, ends[0], nullptr, 0) == AOTC_STATUS_OK);
   writer.join();
-  CHECK(saved == AOTC_OK);
+  CHECK(saved == AOTC_STATUS_OK);
   b.expected = a.expected;
   CHECK(b.right());
   close(ends[0]);
@@ -342,10 +342,10 @@ TEST_CASE("states go through pipes and to another slot, and what does not fit is
   Held c(toy.api, model.model, 0);
   const int fd = memory_file();
   const Ranges from{range(0, 0, 1), range(2, 0, 100)}, to{range(0, 1, 1), range(2, 0, 100)};
-  REQUIRE(toy.api->states_save(a.context, fd, from.data(), 2) == AOTC_OK);
+  REQUIRE(toy.api->states_save(a.context, fd, from.data(), 2) == AOTC_STATUS_OK);
   const off_t end = lseek(fd, 0, SEEK_CUR);
   lseek(fd, 0, SEEK_SET);
-  REQUIRE(toy.api->states_load(c.context, fd, to.data(), 2) == AOTC_OK);
+  REQUIRE(toy.api->states_load(c.context, fd, to.data(), 2) == AOTC_STATUS_OK);
   for (const auto& [own, theirs] : {std::pair(&c.expected.keys, &a.expected.keys), std::pair(&c.expected.window, &a.expected.window)}) {
     std::vector<double> content;
     theirs->each({range(0, 0, 1), range(2, 0, std::min<int64_t>(100, theirs->dims[2]))}, [&](double& x) { content.push_back(x); });
@@ -360,46 +360,46 @@ TEST_CASE("states go through pipes and to another slot, and what does not fit is
     return api->states_load(context, fd, r.data(), static_cast<int32_t>(r.size()));
   };
   Held theirs(other.api, others.model, 0);
-  CHECK((load(theirs.context, other.api, 0) == AOTC_INCOMPATIBLE && says(other.api, "another artifact")));
+  CHECK((load(theirs.context, other.api, 0) == AOTC_STATUS_INCOMPATIBLE && says(other.api, "another artifact")));
   theirs.expected.scale.at[0] = 100;
   CHECK(theirs.right());
   Session small(plain.api);
-  CHECK(load(small.context, plain.api, 0) == AOTC_INCOMPATIBLE);
+  CHECK(load(small.context, plain.api, 0) == AOTC_STATUS_INCOMPATIBLE);
   uint64_t ids[3];
-  REQUIRE(toy.api->states_layout(model.model, &ids[0]) == AOTC_OK);
-  REQUIRE(other.api->states_layout(others.model, &ids[1]) == AOTC_OK);
-  REQUIRE(plain.api->states_layout(small.model, &ids[2]) == AOTC_OK);
+  REQUIRE(toy.api->states_layout(model.model, &ids[0]) == AOTC_STATUS_OK);
+  REQUIRE(other.api->states_layout(others.model, &ids[1]) == AOTC_STATUS_OK);
+  REQUIRE(plain.api->states_layout(small.model, &ids[2]) == AOTC_STATUS_OK);
   CHECK((ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]));
-  CHECK(load(c.context, toy.api, 8) == AOTC_DAMAGED);
-  CHECK(load(c.context, toy.api, end) == AOTC_DAMAGED);
-  CHECK(load(c.context, toy.api, 0, {range(0, 1, 1)}) == AOTC_SHAPE_MISMATCH);
-  CHECK(load(c.context, toy.api, 0, {range(0, 1, 1), range(2, 0, 99)}) == AOTC_SHAPE_MISMATCH);
-  CHECK(load(c.context, toy.api, 0, {range(0, 1, 1), range(2, 1990, 100)}) == AOTC_SHAPE_MISMATCH);
+  CHECK(load(c.context, toy.api, 8) == AOTC_STATUS_DAMAGED);
+  CHECK(load(c.context, toy.api, end) == AOTC_STATUS_DAMAGED);
+  CHECK(load(c.context, toy.api, 0, {range(0, 1, 1)}) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(load(c.context, toy.api, 0, {range(0, 1, 1), range(2, 0, 99)}) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(load(c.context, toy.api, 0, {range(0, 1, 1), range(2, 1990, 100)}) == AOTC_STATUS_SHAPE_MISMATCH);
   for (const off_t at : {9, 17, 25, 33, 41, 49, 57}) {  // a bit of the header, the ranges
     char byte = 0;
     REQUIRE(pread(fd, &byte, 1, at) == 1);
     const char changed = static_cast<char>(byte ^ 4);
     REQUIRE(pwrite(fd, &changed, 1, at) == 1);
     const aotc_status status = load(c.context, toy.api, 0);
-    CHECK((status == AOTC_DAMAGED || (status == AOTC_INCOMPATIBLE && at < 16)));
+    CHECK((status == AOTC_STATUS_DAMAGED || (status == AOTC_STATUS_INCOMPATIBLE && at < 16)));
     REQUIRE(pwrite(fd, &byte, 1, at) == 1);
   }
   CHECK(c.right());
   REQUIRE(ftruncate(fd, end - 1) == 0);
-  CHECK((load(c.context, toy.api, 0) == AOTC_DAMAGED && says(toy.api, "1 bytes are missing")));
-  CHECK((c.run(0, 0, 1) == AOTC_WRONG_STATE && says(toy.api, "state_reset")));
-  CHECK(toy.api->states_save(c.context, fd, nullptr, 0) == AOTC_WRONG_STATE);
-  CHECK(toy.api->states_fork(b.context, c.context, nullptr, 0) == AOTC_WRONG_STATE);
+  CHECK((load(c.context, toy.api, 0) == AOTC_STATUS_DAMAGED && says(toy.api, "1 bytes are missing")));
+  CHECK((c.run(0, 0, 1) == AOTC_STATUS_WRONG_STATE && says(toy.api, "state_reset")));
+  CHECK(toy.api->states_save(c.context, fd, nullptr, 0) == AOTC_STATUS_WRONG_STATE);
+  CHECK(toy.api->states_fork(b.context, c.context, nullptr, 0) == AOTC_STATUS_WRONG_STATE);
   CHECK(b.right());
-  CHECK(toy.api->states_fork(c.context, b.context, nullptr, 0) == AOTC_OK);  // what takes all is defined
+  CHECK(toy.api->states_fork(c.context, b.context, nullptr, 0) == AOTC_STATUS_OK);  // what takes all is defined
   c.expected = b.expected;
   CHECK(c.right());
   close(fd);
-  CHECK((toy.api->states_load(c.context, fd, nullptr, 0) == AOTC_IO && says(toy.api, "descriptor")));
-  CHECK(toy.api->states_save(c.context, -1, nullptr, 0) == AOTC_IO);
+  CHECK((toy.api->states_load(c.context, fd, nullptr, 0) == AOTC_STATUS_IO && says(toy.api, "descriptor")));
+  CHECK(toy.api->states_save(c.context, -1, nullptr, 0) == AOTC_STATUS_IO);
   CHECK(c.right());
   const int full = open("/dev/full", O_WRONLY);
-  CHECK((toy.api->states_save(c.context, full, nullptr, 0) == AOTC_IO && says(toy.api, "space")));
+  CHECK((toy.api->states_save(c.context, full, nullptr, 0) == AOTC_STATUS_IO && says(toy.api, "space")));
   close(full);
 }
 
@@ -408,25 +408,26 @@ TEST_CASE("forks, copies and truncation are refused where they mean nothing") {
   Model model(toy, false), second(toy, false);
   Held a(toy.api, model.model, 0), b(toy.api, model.model, 0), c(toy.api, second.model, 0);
   const Ranges far{range(2, 2000, 49)}, none{range(7, 0, 1)}, slot0{range(0, 0, 1)}, slot1{range(0, 1, 1)}, both{range(0, 0, 2)};
-  CHECK(toy.api->states_fork(a.context, a.context, nullptr, 0) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->states_fork(a.context, c.context, nullptr, 0) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->states_fork(nullptr, c.context, nullptr, 0) == AOTC_INVALID_ARGUMENT);
-  CHECK((toy.api->states_fork(a.context, b.context, far.data(), 1) == AOTC_SHAPE_MISMATCH &&
+  CHECK(toy.api->states_fork(a.context, a.context, nullptr, 0) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->states_fork(a.context, c.context, nullptr, 0) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->states_fork(nullptr, c.context, nullptr, 0) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK((toy.api->states_fork(a.context, b.context, far.data(), 1) == AOTC_STATUS_SHAPE_MISMATCH &&
          says(toy.api, "no state has 49 elements from 2000")));
-  CHECK(toy.api->states_fork(a.context, b.context, none.data(), 1) == AOTC_SHAPE_MISMATCH);
-  CHECK(toy.api->states_copy(a.context, nullptr, a.context, nullptr, 0) == AOTC_INVALID_ARGUMENT);
-  CHECK((toy.api->states_copy(a.context, slot0.data(), a.context, both.data(), 1) == AOTC_SHAPE_MISMATCH));
-  CHECK((toy.api->states_copy(a.context, slot0.data(), a.context, slot0.data(), 1) == AOTC_INVALID_ARGUMENT && says(toy.api, "overlap")));
-  CHECK(toy.api->states_copy(a.context, slot0.data(), c.context, slot1.data(), 1) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->states_truncate(a.context, nullptr, 2, 2049) == AOTC_SHAPE_MISMATCH);
-  CHECK(toy.api->states_truncate(a.context, nullptr, 2, -1) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->states_truncate(a.context, "window", 2, 9) == AOTC_SHAPE_MISMATCH);
-  CHECK(toy.api->states_truncate(a.context, "steps", 0, 0) == AOTC_SHAPE_MISMATCH);
-  CHECK(toy.api->states_truncate(a.context, "none", 0, 0) == AOTC_NOT_FOUND);
+  CHECK(toy.api->states_fork(a.context, b.context, none.data(), 1) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(toy.api->states_copy(a.context, nullptr, a.context, nullptr, 0) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK((toy.api->states_copy(a.context, slot0.data(), a.context, both.data(), 1) == AOTC_STATUS_SHAPE_MISMATCH));
+  CHECK((toy.api->states_copy(a.context, slot0.data(), a.context, slot0.data(), 1) == AOTC_STATUS_INVALID_ARGUMENT &&
+         says(toy.api, "overlap")));
+  CHECK(toy.api->states_copy(a.context, slot0.data(), c.context, slot1.data(), 1) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->states_truncate(a.context, nullptr, 2, 2049) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(toy.api->states_truncate(a.context, nullptr, 2, -1) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->states_truncate(a.context, "window", 2, 9) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(toy.api->states_truncate(a.context, "steps", 0, 0) == AOTC_STATUS_SHAPE_MISMATCH);
+  CHECK(toy.api->states_truncate(a.context, "none", 0, 0) == AOTC_STATUS_NOT_FOUND);
   CHECK((a.right() && b.right() && c.right()));
-  REQUIRE(a.run(0, 3, 5) == AOTC_OK);
-  REQUIRE(a.run(1, 4, 6) == AOTC_OK);
-  REQUIRE(toy.api->states_truncate(a.context, "window", 2, 4) == AOTC_OK);
+  REQUIRE(a.run(0, 3, 5) == AOTC_STATUS_OK);
+  REQUIRE(a.run(1, 4, 6) == AOTC_STATUS_OK);
+  REQUIRE(toy.api->states_truncate(a.context, "window", 2, 4) == AOTC_STATUS_OK);
   a.expected.run(0, 3, 5);
   a.expected.run(1, 4, 6);
   a.expected.window.each({range(2, 4, 4)}, [](double& x) { x = 0; });
@@ -437,18 +438,18 @@ TEST_CASE("forks of a state with two buffers") {
   Loaded toy(toy_path());
   Session a(toy.api), b(toy.api);
   aotc_context* second = nullptr;
-  REQUIRE(toy.api->context_create(a.model, nullptr, &second) == AOTC_OK);
+  REQUIRE(toy.api->context_create(a.model, nullptr, &second) == AOTC_STATUS_OK);
   ToyCall call(5);
   std::vector<float> sums(8), others(8);
   const int64_t shape[] = {8};
   const aotc_tensor sums_t = aotc_host_tensor(sums.data(), shape, 1, AOTC_DTYPE_F32, 32),
                     others_t = aotc_host_tensor(others.data(), shape, 1, AOTC_DTYPE_F32, 32);
   for (int runs = 1; runs < 5; ++runs) {
-    REQUIRE(call.run(toy.api, a.context) == AOTC_OK);
-    REQUIRE(toy.api->states_fork(second, a.context, nullptr, 0) == AOTC_OK);
-    for (int more = 0; more < runs; ++more) REQUIRE(call.run(toy.api, second) == AOTC_OK);
-    REQUIRE(toy.api->state_read(a.context, "sums", &sums_t) == AOTC_OK);
-    REQUIRE(toy.api->state_read(second, "sums", &others_t) == AOTC_OK);
+    REQUIRE(call.run(toy.api, a.context) == AOTC_STATUS_OK);
+    REQUIRE(toy.api->states_fork(second, a.context, nullptr, 0) == AOTC_STATUS_OK);
+    for (int more = 0; more < runs; ++more) REQUIRE(call.run(toy.api, second) == AOTC_STATUS_OK);
+    REQUIRE(toy.api->state_read(a.context, "sums", &sums_t) == AOTC_STATUS_OK);
+    REQUIRE(toy.api->state_read(second, "sums", &others_t) == AOTC_STATUS_OK);
     for (size_t i = 0; i < 8; ++i) CHECK(others[i] == 2 * sums[i]);
   }
   toy.api->context_destroy(second);
@@ -459,20 +460,20 @@ TEST_CASE("in a child of fork the states of a memory file are undefined, and the
   Loaded toy(toy_path("toy_states"));
   Model model(toy, false);
   Held a(toy.api, model.model, AOTC_CONTEXT_FORKS), b(toy.api, model.model, 0), c(toy.api, model.model, 0);
-  REQUIRE(a.run(0, 1, 2) == AOTC_OK);
+  REQUIRE(a.run(0, 1, 2) == AOTC_STATUS_OK);
   a.expected.run(0, 1, 2);
-  REQUIRE(toy.api->states_fork(b.context, a.context, nullptr, 0) == AOTC_OK);
+  REQUIRE(toy.api->states_fork(b.context, a.context, nullptr, 0) == AOTC_STATUS_OK);
   b.expected = a.expected;
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    if (a.run(0, 1, 7) != AOTC_WRONG_STATE || b.run(0, 1, 7) != AOTC_WRONG_STATE) _exit(2);
-    if (c.run(0, 1, 7) != AOTC_OK) _exit(3);
-    if (toy.api->state_reset(a.context, nullptr) != AOTC_OK || a.run(1, 1, 7) != AOTC_OK) _exit(4);
+    if (a.run(0, 1, 7) != AOTC_STATUS_WRONG_STATE || b.run(0, 1, 7) != AOTC_STATUS_WRONG_STATE) _exit(2);
+    if (c.run(0, 1, 7) != AOTC_STATUS_OK) _exit(3);
+    if (toy.api->state_reset(a.context, nullptr) != AOTC_STATUS_OK || a.run(1, 1, 7) != AOTC_STATUS_OK) _exit(4);
     a.expected = Expected();
     a.expected.run(1, 1, 7);
     if (!a.right()) _exit(5);
-    if (toy.api->states_fork(b.context, a.context, nullptr, 0) != AOTC_OK || b.run(1, 2, 8) != AOTC_OK) _exit(6);
+    if (toy.api->states_fork(b.context, a.context, nullptr, 0) != AOTC_STATUS_OK || b.run(1, 2, 8) != AOTC_STATUS_OK) _exit(6);
     b.expected = a.expected;
     b.expected.run(1, 2, 8);
     if (!b.right() || !a.right()) _exit(7);

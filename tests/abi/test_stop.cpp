@@ -37,7 +37,7 @@ struct States {
     const int64_t shape[] = {8};
     const aotc_tensor a = aotc_host_tensor(sums, shape, 1, AOTC_DTYPE_F32, sizeof sums),
                       b = aotc_host_tensor(&runs, nullptr, 0, AOTC_DTYPE_I64, sizeof runs);
-    read = api->state_read(context, "sums", &a) == AOTC_OK && api->state_read(context, "runs", &b) == AOTC_OK;
+    read = api->state_read(context, "sums", &a) == AOTC_STATUS_OK && api->state_read(context, "runs", &b) == AOTC_STATUS_OK;
   }
   bool operator==(const States& o) const { return read && o.read && runs == o.runs && memcmp(sums, o.sums, sizeof sums) == 0; }
   bool read;
@@ -79,13 +79,13 @@ TEST_CASE("a run that may be ended and is not gives the bytes of one that may no
       Session s(toy.api, with_threads(threads)), plain(toy.api, with_threads(threads));
       for (int64_t batch : {1, 7, 64}) {
         ToyCall call(batch, 5), same(batch, 5);
-        REQUIRE(run_with(toy.api, s.context, call, &options) == AOTC_OK);
-        REQUIRE(same.run(toy.api, plain.context) == AOTC_OK);
+        REQUIRE(run_with(toy.api, s.context, call, &options) == AOTC_STATUS_OK);
+        REQUIRE(same.run(toy.api, plain.context) == AOTC_STATUS_OK);
         CHECK((call.right() && call.y == same.y && call.total == same.total && call.zeros == same.zeros));
       }
       CHECK(States(toy.api, s.context) == States(toy.api, plain.context));
       ToyCall call(3);
-      CHECK(run_with(toy.api, s.context, call, nullptr) == AOTC_OK);
+      CHECK(run_with(toy.api, s.context, call, nullptr) == AOTC_STATUS_OK);
       CHECK(call.right());
     }
 }
@@ -95,12 +95,12 @@ TEST_CASE("a flag that is set and a time that has passed end a run before it tou
   Session s(toy.api);
   const int32_t set = -1;
   ToyCall first(5);
-  REQUIRE(first.run(toy.api, s.context) == AOTC_OK);
+  REQUIRE(first.run(toy.api, s.context) == AOTC_STATUS_OK);
   const States before(toy.api, s.context);
-  const std::pair<aotc_run_options, aotc_status> cases[] = {{options_of(&set), AOTC_CANCELLED},
-                                                            {options_of(nullptr, 1), AOTC_DEADLINE_EXCEEDED},
-                                                            {options_of(nullptr, monotonic_ns()), AOTC_DEADLINE_EXCEEDED},
-                                                            {options_of(&set, 1), AOTC_CANCELLED}};
+  const std::pair<aotc_run_options, aotc_status> cases[] = {{options_of(&set), AOTC_STATUS_CANCELLED},
+                                                            {options_of(nullptr, 1), AOTC_STATUS_DEADLINE_EXCEEDED},
+                                                            {options_of(nullptr, monotonic_ns()), AOTC_STATUS_DEADLINE_EXCEEDED},
+                                                            {options_of(&set, 1), AOTC_STATUS_CANCELLED}};
   for (const auto& [options, status] : cases) {
     ToyCall call(7);
     CHECK(run_with(toy.api, s.context, call, &options) == status);
@@ -108,14 +108,14 @@ TEST_CASE("a flag that is set and a time that has passed end a run before it tou
     CHECK(std::string(toy.api->last_error()).find("as before the run") != std::string::npos);
     CHECK(States(toy.api, s.context) == before);
   }
-  CHECK(std::string(toy.api->status_name(AOTC_CANCELLED)).find("cancelled") != std::string::npos);
-  CHECK(std::string(toy.api->status_name(AOTC_DEADLINE_EXCEEDED)).find("deadline") != std::string::npos);
+  CHECK(std::string(toy.api->status_name(AOTC_STATUS_CANCELLED)).find("cancelled") != std::string::npos);
+  CHECK(std::string(toy.api->status_name(AOTC_STATUS_DEADLINE_EXCEEDED)).find("deadline") != std::string::npos);
   ToyCall call(7);
-  CHECK(run_with(toy.api, s.context, call, nullptr) == AOTC_OK);
+  CHECK(run_with(toy.api, s.context, call, nullptr) == AOTC_STATUS_OK);
   CHECK(call.right());
   call.in[0].dtype = AOTC_DTYPE_I8;  // what is wrong comes first
   const aotc_run_options cancelled = options_of(&set);
-  CHECK(run_with(toy.api, s.context, call, &cancelled) == AOTC_INVALID_ARGUMENT);
+  CHECK(run_with(toy.api, s.context, call, &cancelled) == AOTC_STATUS_INVALID_ARGUMENT);
 }
 
 TEST_CASE("options: sizes and unknown fields") {
@@ -124,20 +124,20 @@ TEST_CASE("options: sizes and unknown fields") {
   ToyCall call(2);
   aotc_run_options options = AOTC_RUN_OPTIONS_INIT;
   options.struct_size = 3;
-  CHECK(run_with(toy.api, s.context, call, &options) == AOTC_INVALID_ARGUMENT);
+  CHECK(run_with(toy.api, s.context, call, &options) == AOTC_STATUS_INVALID_ARGUMENT);
   options.struct_size = 16;  // of a caller who knows deadlines alone
   options.deadline_ns = 1;
-  CHECK(run_with(toy.api, s.context, call, &options) == AOTC_DEADLINE_EXCEEDED);
+  CHECK(run_with(toy.api, s.context, call, &options) == AOTC_STATUS_DEADLINE_EXCEEDED);
   struct Newer {
     aotc_run_options known;
     int64_t unknown;
   } newer = {AOTC_RUN_OPTIONS_INIT, 0};
   newer.known.struct_size = sizeof newer;
-  CHECK(run_with(toy.api, s.context, call, &newer.known) == AOTC_OK);
+  CHECK(run_with(toy.api, s.context, call, &newer.known) == AOTC_STATUS_OK);
   newer.unknown = 1;
-  CHECK(run_with(toy.api, s.context, call, &newer.known) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->run_with(s.context, 1, call.in.data(), 4, call.out.data(), 3, nullptr) == AOTC_INVALID_ARGUMENT);
-  CHECK(toy.api->run_with(nullptr, 0, call.in.data(), 4, call.out.data(), 3, nullptr) == AOTC_INVALID_ARGUMENT);
+  CHECK(run_with(toy.api, s.context, call, &newer.known) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->run_with(s.context, 1, call.in.data(), 4, call.out.data(), 3, nullptr) == AOTC_STATUS_INVALID_ARGUMENT);
+  CHECK(toy.api->run_with(nullptr, 0, call.in.data(), 4, call.out.data(), 3, nullptr) == AOTC_STATUS_INVALID_ARGUMENT);
 }
 
 TEST_CASE("a run that is ended halfway has undefined states, and says so, where it had begun to write them") {
@@ -156,20 +156,20 @@ TEST_CASE("a run that is ended halfway has undefined states, and says so, where 
     cancel = 0;
     ToyCall call(64, at);
     const aotc_status status = run_with(toy.api, s.context, call, &options);
-    if (status == AOTC_OK) {
+    if (status == AOTC_STATUS_OK) {
       CHECK(call.right());
       break;
     }
     ++ended;
-    CHECK(status == AOTC_CANCELLED);  // the first step counts the runs in place: never before it
+    CHECK(status == AOTC_STATUS_CANCELLED);  // the first step counts the runs in place: never before it
     const std::string why = toy.api->last_error();
     INFO(why);
     CHECK(why.find("state_reset") != std::string::npos);
     ToyCall refused(64, at);
-    CHECK(refused.run(toy.api, s.context) == AOTC_WRONG_STATE);
-    REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_OK);
+    CHECK(refused.run(toy.api, s.context) == AOTC_STATUS_WRONG_STATE);
+    REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_STATUS_OK);
     ToyCall again(64, at);
-    CHECK(again.run(toy.api, s.context) == AOTC_OK);
+    CHECK(again.run(toy.api, s.context) == AOTC_STATUS_OK);
     CHECK(again.right());
   }
   CHECK(ended > 4);  // shares of a step and of the ones behind it
@@ -192,7 +192,7 @@ TEST_CASE("a run that is ended before it writes states leaves them") {
     passed = 0;
     cancel = 0;
     ToyCall call(64, at);
-    if (run_with(toy.api, s.context, call, &options) == AOTC_OK) break;
+    if (run_with(toy.api, s.context, call, &options) == AOTC_STATUS_OK) break;
     ++ended;
     CHECK(std::string(toy.api->last_error()).find("as before the run") != std::string::npos);
     CHECK(States(toy.api, s.context) == before);
@@ -217,20 +217,20 @@ TEST_CASE("the C++ wrapper ends runs") {
   context.run(call.in, call.out, options).check();
   CHECK(call.right());
   cancel = 1;
-  CHECK(context.run(call.in, call.out, options).code == AOTC_CANCELLED);
+  CHECK(context.run(call.in, call.out, options).code == AOTC_STATUS_CANCELLED);
   cancel = 0;
   options.deadline = std::chrono::steady_clock::now() - std::chrono::milliseconds(1);
-  CHECK(context.run(call.in, call.out, options).code == AOTC_DEADLINE_EXCEEDED);
+  CHECK(context.run(call.in, call.out, options).code == AOTC_STATUS_DEADLINE_EXCEEDED);
   Method method;
   model.method("forward", &method).check();
-  CHECK(context.run(method, call.in, call.out, options).code == AOTC_DEADLINE_EXCEEDED);
-  CHECK(Context().run(call.in, call.out, options).code == AOTC_WRONG_STATE);
+  CHECK(context.run(method, call.in, call.out, options).code == AOTC_STATUS_DEADLINE_EXCEEDED);
+  CHECK(Context().run(call.in, call.out, options).code == AOTC_STATUS_WRONG_STATE);
 }
 
 TEST_CASE("twenty thousand runs, half of them ended at random times, and what was not is right") {
   Loaded toy(toy_path());
   aotc_model* model;
-  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_OK);
+  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_STATUS_OK);
   constexpr int kWorkers = 4, kRuns = 5000;
   struct Lane {
     std::atomic<int32_t> cancel{0};
@@ -250,7 +250,7 @@ TEST_CASE("twenty thousand runs, half of them ended at random times, and what wa
       const aotc_thread_pool pool = hook.pool();
       const bool pooled = t % 2;  // the flag is set from within the run; else by another thread at any time
       const aotc_context_options threads_of = with_threads(t + 1, pooled ? &pool : nullptr);
-      if (toy.api->context_create(model, &threads_of, &context) != AOTC_OK) {
+      if (toy.api->context_create(model, &threads_of, &context) != AOTC_STATUS_OK) {
         ++lane.wrong;
         --open;
         return;
@@ -266,26 +266,26 @@ TEST_CASE("twenty thousand runs, half of them ended at random times, and what wa
             options_of(reinterpret_cast<const int32_t*>(&lane.cancel), i % 4 == 3 ? monotonic_ns() + random() % 8000 : 0);
         lane.begun.store(i + 1);
         const aotc_status status = run_with(toy.api, context, call, &options);
-        if (status == AOTC_OK) {
+        if (status == AOTC_STATUS_OK) {
           ++lane.done;
           ++count;
           lane.wrong += !call.right();
           continue;
         }
-        ++(status == AOTC_CANCELLED ? lane.cancelled : lane.late);
-        lane.wrong += status != AOTC_CANCELLED && (status != AOTC_DEADLINE_EXCEEDED || i % 4 != 3);
+        ++(status == AOTC_STATUS_CANCELLED ? lane.cancelled : lane.late);
+        lane.wrong += status != AOTC_STATUS_CANCELLED && (status != AOTC_STATUS_DEADLINE_EXCEEDED || i % 4 != 3);
         lane.at = 0;
         ToyCall probe(1);
         const bool kept = strstr(toy.api->last_error(), "as before the run") != nullptr;
         const aotc_status next = probe.run(toy.api, context);
-        lane.wrong += next != (kept ? AOTC_OK : AOTC_WRONG_STATE);
+        lane.wrong += next != (kept ? AOTC_STATUS_OK : AOTC_STATUS_WRONG_STATE);
         if (kept) {
           ++lane.kept;
           const States now(toy.api, context);
           lane.wrong += !now.read || now.runs != ++count || !probe.right();
         } else {
           ++lane.lost;
-          lane.wrong += toy.api->state_reset(context, nullptr) != AOTC_OK;
+          lane.wrong += toy.api->state_reset(context, nullptr) != AOTC_STATUS_OK;
           count = 100;
         }
       }

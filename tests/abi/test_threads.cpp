@@ -89,12 +89,12 @@ TEST_CASE("any number of threads gives the same bytes") {
   Loaded toy(toy_path());
   ToyCall serial(61, 3);
   Session one(toy.api);
-  REQUIRE(serial.run(toy.api, one.context) == AOTC_OK);
+  REQUIRE(serial.run(toy.api, one.context) == AOTC_STATUS_OK);
   for (int32_t n : {2, 3, 8}) {
     Session s(toy.api, with_threads(n));
     for (int i = 0; i < 50; ++i) {
       ToyCall call(61, 3);
-      REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+      REQUIRE(call.run(toy.api, s.context) == AOTC_STATUS_OK);
       REQUIRE(call.y == serial.y);
       REQUIRE(call.total == serial.total);
     }
@@ -106,7 +106,7 @@ TEST_CASE("any number of threads gives the same bytes") {
   Session s(toy.api, options);
   for (int i = 0; i < 20; ++i) {
     ToyCall call(61, 3);
-    REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+    REQUIRE(call.run(toy.api, s.context) == AOTC_STATUS_OK);
     REQUIRE(call.y == serial.y);
   }
 }
@@ -120,21 +120,21 @@ TEST_CASE("threads are as many as granted, park, wake, and go with the context")
     CHECK(count_threads() == before + 3);
     for (int i = 0; i < 5; ++i) {
       ToyCall call(64, i);
-      REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+      REQUIRE(call.run(toy.api, s.context) == AOTC_STATUS_OK);
       REQUIRE(call.right());
       usleep(20000);  // long enough to park
     }
     aotc_context_info info = AOTC_CONTEXT_INFO_INIT;
-    REQUIRE(toy.api->context_get_info(s.context, &info) == AOTC_OK);
+    REQUIRE(toy.api->context_get_info(s.context, &info) == AOTC_STATUS_OK);
     CHECK(info.threads == 4);
     CHECK(count_threads() == before + 3);
   }
   CHECK(count_threads() == before);
   aotc_model* model;
   aotc_context* context;
-  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_OK);
+  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_STATUS_OK);
   aotc_context_options options = with_threads(5000);
-  CHECK(toy.api->context_create(model, &options, &context) == AOTC_INVALID_ARGUMENT);
+  CHECK(toy.api->context_create(model, &options, &context) == AOTC_STATUS_INVALID_ARGUMENT);
   toy.api->model_destroy(model);
 }
 
@@ -142,14 +142,14 @@ TEST_CASE("many threads, each with its context, with failures in between") {
   const Watchdog dog(120);
   Loaded toy(toy_path());
   aotc_model* model;
-  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_OK);
+  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_STATUS_OK);
   std::atomic<int> wrong{0}, created{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
       aotc_context* context;
       const aotc_context_options options = with_threads(t % 2 + 1);
-      const bool made = toy.api->context_create(model, &options, &context) == AOTC_OK;
+      const bool made = toy.api->context_create(model, &options, &context) == AOTC_STATUS_OK;
       ++created;
       if (!made) {
         ++wrong;
@@ -159,14 +159,14 @@ TEST_CASE("many threads, each with its context, with failures in between") {
         ToyCall call(1 + (i * 7 + t) % 64, i);
         if (i % 5 == 0) {
           call.idx.back() = 99;
-          wrong += call.run(toy.api, context) != AOTC_INDEX_OUT_OF_RANGE;
+          wrong += call.run(toy.api, context) != AOTC_STATUS_INDEX_OUT_OF_RANGE;
           wrong += !strstr(toy.api->last_error(), "embedding");
-          wrong += toy.api->state_reset(context, nullptr) != AOTC_OK;
+          wrong += toy.api->state_reset(context, nullptr) != AOTC_STATUS_OK;
           continue;
         }
         if (i % 7 == 0) call.in[0].dtype = AOTC_DTYPE_I8;
         const aotc_status status = call.run(toy.api, context);
-        wrong += i % 7 == 0 ? status != AOTC_INVALID_ARGUMENT || !call.untouched() : status != AOTC_OK || !call.right();
+        wrong += i % 7 == 0 ? status != AOTC_STATUS_INVALID_ARGUMENT || !call.untouched() : status != AOTC_STATUS_OK || !call.right();
       }
       toy.api->context_destroy(context);
     });
@@ -187,10 +187,10 @@ TEST_CASE("a context that two threads use at once says so") {
       for (int i = 0; i < 5000; ++i) {
         ToyCall call(8, i);
         const aotc_status status = call.run(toy.api, s.context);
-        if (status == AOTC_WRONG_STATE)
+        if (status == AOTC_STATUS_WRONG_STATE)
           ++refused;
         else
-          wrong += status != AOTC_OK || !call.right();
+          wrong += status != AOTC_STATUS_OK || !call.right();
       }
     });
   for (std::thread& t : threads) t.join();
@@ -204,14 +204,14 @@ TEST_CASE("a forked child works, and so does its parent") {
   Loaded toy(toy_path());
   Session s(toy.api, with_threads(3));
   ToyCall call(64, 1);
-  REQUIRE(call.run(toy.api, s.context) == AOTC_OK);
+  REQUIRE(call.run(toy.api, s.context) == AOTC_STATUS_OK);
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
     bool ok = true;
     for (int i = 0; i < 20; ++i) {
       ToyCall inner(64, i);
-      ok = ok && inner.run(toy.api, s.context) == AOTC_OK && inner.right();
+      ok = ok && inner.run(toy.api, s.context) == AOTC_STATUS_OK && inner.right();
     }
     toy.api->context_destroy(s.context);
     _exit(ok ? 0 : 1);
@@ -221,7 +221,7 @@ TEST_CASE("a forked child works, and so does its parent") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
   ToyCall after(64, 2);
-  CHECK(after.run(toy.api, s.context) == AOTC_OK);
+  CHECK(after.run(toy.api, s.context) == AOTC_STATUS_OK);
   CHECK(after.right());
   // A child that never runs destroys what it inherited.
   const pid_t second = fork();
@@ -253,7 +253,7 @@ TEST_CASE("errno and the floating-point environment stay as they were") {
     const aotc_status status = call.run(toy.api, s.context);
     const unsigned csr = _mm_getcsr() & ~0x3fu, error = static_cast<unsigned>(errno);
     _mm_setcsr(before);
-    CHECK(status == AOTC_OK);
+    CHECK(status == AOTC_STATUS_OK);
     CHECK(csr == (odd & ~0x3fu));
     CHECK(error == 4242);
     for (int64_t r = 0; r < 32; ++r) CHECK((call.y[static_cast<size_t>(r) * 8] == 0) == (flags != 0));
@@ -285,8 +285,8 @@ TEST_CASE("fork and join do every unit once, however short") {
   const Watchdog dog(120);
   for (int32_t width : {2, 5, 12}) {
     Threads threads;
-    REQUIRE(threads_create(width, nullptr, &threads) == AOTC_OK);
-    REQUIRE(threads_begin(&threads, width) == AOTC_OK);
+    REQUIRE(threads_create(width, nullptr, &threads) == AOTC_STATUS_OK);
+    REQUIRE(threads_begin(&threads, width) == AOTC_STATUS_OK);
     for (int i = 0; i < 4000; ++i) {
       const int32_t tasks = 1 + i % width;
       const int64_t work = tasks + i % 97;
@@ -305,7 +305,7 @@ TEST_CASE("more units than a word can number are done in lots") {
   using namespace aotc::rt;
   const Watchdog dog(60);
   Threads threads;
-  REQUIRE(threads_create(3, nullptr, &threads) == AOTC_OK);
+  REQUIRE(threads_create(3, nullptr, &threads) == AOTC_STATUS_OK);
   for (int64_t work : {(int64_t{1} << 31) - 1, int64_t{1} << 31, (int64_t{5} << 32) + 7}) {
     std::atomic<int64_t> units{0}, ends{0};
     std::pair<std::atomic<int64_t>*, std::atomic<int64_t>*> sums{&units, &ends};
@@ -314,7 +314,7 @@ TEST_CASE("more units than a word can number are done in lots") {
       to.first->fetch_add(end - begin);
       for (int64_t most = *to.second; end > most && !to.second->compare_exchange_weak(most, end);) {}
     };
-    REQUIRE(threads_begin(&threads, 3) == AOTC_OK);
+    REQUIRE(threads_begin(&threads, 3) == AOTC_STATUS_OK);
     threads_run(&threads, 3, work, task, &sums);
     threads_end(&threads);
     CHECK(units == work);
@@ -329,7 +329,7 @@ TEST_CASE("a thread that is held up loses the rest of its share") {
   constexpr int64_t kUnits = 64;
   for (int32_t late : {0, 1}) {
     Threads threads;
-    REQUIRE(threads_create(2, nullptr, &threads) == AOTC_OK);
+    REQUIRE(threads_create(2, nullptr, &threads) == AOTC_STATUS_OK);
     struct Held {
       int32_t late;
       std::atomic<int64_t> by_late{0}, by_other{0};
@@ -340,7 +340,7 @@ TEST_CASE("a thread that is held up loses the rest of its share") {
         for (int spins = 0; h.by_other + (end - begin) < kUnits && spins < 20000; ++spins) usleep(100);
       (i == h.late ? h.by_late : h.by_other) += end - begin;
     };
-    REQUIRE(threads_begin(&threads, 2) == AOTC_OK);
+    REQUIRE(threads_begin(&threads, 2) == AOTC_STATUS_OK);
     threads_run(&threads, 2, kUnits, task, &held);
     threads_end(&threads);
     CHECK(held.by_late + held.by_other == kUnits);
@@ -387,7 +387,7 @@ TEST_CASE("a worker that slept on the caller's CPU wakes up on another") {
   }
   const std::set<pid_t> before = thread_ids();
   Threads threads;
-  REQUIRE(threads_create(2, nullptr, &threads) == AOTC_OK);
+  REQUIRE(threads_create(2, nullptr, &threads) == AOTC_STATUS_OK);
   pid_t worker = 0;
   for (pid_t id : thread_ids())
     if (!before.count(id)) worker = id;
@@ -403,7 +403,7 @@ TEST_CASE("a worker that slept on the caller's CPU wakes up on another") {
   const auto run = [&] {
     for (auto& cpu : seen.cpus) cpu = -1;
     await_sleep(worker);
-    REQUIRE(threads_begin(&threads, 2) == AOTC_OK);
+    REQUIRE(threads_begin(&threads, 2) == AOTC_STATUS_OK);
     threads_run(&threads, 2, 2, task, &seen);
     threads_end(&threads);
   };

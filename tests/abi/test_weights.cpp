@@ -49,7 +49,7 @@ int set_of(const ToyCall& call) {
 
 int set_of_run(const aotc_api* api, aotc_context* context, int64_t batch = 5) {
   ToyCall call(batch);
-  return call.run(api, context) == AOTC_OK ? set_of(call) : -2;
+  return call.run(api, context) == AOTC_STATUS_OK ? set_of(call) : -2;
 }
 
 /// A file that goes with the object.
@@ -76,7 +76,7 @@ aotc_weights_source from_memory(const std::string& bytes) {
 /// Content that is read piece by piece.
 struct Reader {
   std::string content;
-  aotc_status fails = AOTC_OK;
+  aotc_status fails = AOTC_STATUS_OK;
   size_t calls = 0;
   aotc_weights_source source() {
     aotc_weights_source s = AOTC_WEIGHTS_SOURCE_INIT;
@@ -84,7 +84,7 @@ struct Reader {
     s.read = [](void* user, uint64_t offset, void* to, uint64_t bytes) -> aotc_status {
       Reader& self = *static_cast<Reader*>(user);
       ++self.calls;
-      if (offset + bytes > self.content.size()) return AOTC_INVALID_ARGUMENT;
+      if (offset + bytes > self.content.size()) return AOTC_STATUS_INVALID_ARGUMENT;
       std::memcpy(to, self.content.data() + offset, bytes);
       return self.fails;
     };
@@ -95,7 +95,7 @@ struct Reader {
 int64_t start_of(const aotc_api* api, aotc_context* context) {
   int64_t runs = -1;
   const aotc_tensor t = aotc_host_tensor(&runs, nullptr, 0, AOTC_DTYPE_I64, sizeof runs);
-  return api->state_read(context, "runs", &t) == AOTC_OK ? runs : -1;
+  return api->state_read(context, "runs", &t) == AOTC_STATUS_OK ? runs : -1;
 }
 
 uint64_t resident_bytes() {
@@ -127,12 +127,12 @@ TEST_CASE("a model is made with other weights: from a file, a descriptor, memory
       if (i == 4) options.weights_path = path.c_str();
       aotc_model* model = nullptr;
       aotc_context* context = nullptr;
-      REQUIRE(toy.api->model_create(&options, &model) == AOTC_OK);
-      REQUIRE(toy.api->context_create(model, nullptr, &context) == AOTC_OK);
+      REQUIRE(toy.api->model_create(&options, &model) == AOTC_STATUS_OK);
+      REQUIRE(toy.api->context_create(model, nullptr, &context) == AOTC_STATUS_OK);
       CHECK(start_of(toy.api, context) == 140);
       CHECK(set_of_run(toy.api, context) == 40);
       aotc_model_info info = AOTC_MODEL_INFO_INIT;
-      CHECK(toy.api->model_get_info(model, &info) == AOTC_OK);
+      CHECK(toy.api->model_get_info(model, &info) == AOTC_STATUS_OK);
       CHECK((info.weights_version == 1 && info.weights_layout == kLayout));
       toy.api->context_destroy(context);
       toy.api->model_destroy(model);
@@ -145,26 +145,26 @@ TEST_CASE("runs that begin after a swap take the new weights, in every context, 
   Loaded toy(toy_path());
   Session s(toy.api);
   aotc_context* other = nullptr;
-  REQUIRE(toy.api->context_create(s.model, nullptr, &other) == AOTC_OK);
+  REQUIRE(toy.api->context_create(s.model, nullptr, &other) == AOTC_STATUS_OK);
   CHECK((set_of_run(toy.api, s.context) == 0 && set_of_run(toy.api, other, 9) == 0));
   const std::string content = weights_of(7);
   uint64_t version = 0;
   const aotc_weights_source source = from_memory(content);
-  REQUIRE(toy.api->model_swap_weights(s.model, &source, &version) == AOTC_OK);
+  REQUIRE(toy.api->model_swap_weights(s.model, &source, &version) == AOTC_STATUS_OK);
   CHECK(version == 2);
   CHECK((set_of_run(toy.api, s.context) == 7 && set_of_run(toy.api, other, 9) == 7 && set_of_run(toy.api, other, 3) == 7));
   aotc_context_info info = AOTC_CONTEXT_INFO_INIT;
-  REQUIRE(toy.api->context_get_info(other, &info) == AOTC_OK);
+  REQUIRE(toy.api->context_get_info(other, &info) == AOTC_STATUS_OK);
   CHECK(info.weights_version == 2);
   CHECK(start_of(toy.api, s.context) == 102);  // states go on
-  REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_OK);
+  REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_STATUS_OK);
   CHECK(start_of(toy.api, s.context) == 107);
-  REQUIRE(toy.api->model_swap_weights(s.model, nullptr, &version) == AOTC_OK);
+  REQUIRE(toy.api->model_swap_weights(s.model, nullptr, &version) == AOTC_STATUS_OK);
   CHECK(version == 3);
   CHECK((set_of_run(toy.api, s.context) == 0 && set_of_run(toy.api, other, 9) == 0));
-  REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_OK);
+  REQUIRE(toy.api->state_reset(s.context, nullptr) == AOTC_STATUS_OK);
   CHECK(start_of(toy.api, s.context) == 100);
-  REQUIRE(toy.api->model_swap_weights(s.model, &source, nullptr) == AOTC_OK);
+  REQUIRE(toy.api->model_swap_weights(s.model, &source, nullptr) == AOTC_STATUS_OK);
   CHECK(set_of_run(toy.api, other, 9) == 7);
   toy.api->context_destroy(other);
 }
@@ -188,27 +188,27 @@ TEST_CASE("weights that do not fit are refused, and the model keeps those that i
     CHECK(toy.api->model_create(&options, &model) == status);
     CHECK(model == nullptr);
   };
-  refused(from_memory(another), AOTC_INCOMPATIBLE, "another artifact (its layout is 0000000070070071");
-  refused(from_memory(cut), AOTC_DAMAGED, "cut off or damaged");
-  refused(from_memory(longer), AOTC_DAMAGED, "cut off or damaged");
-  refused(from_path("/no/such/file"), AOTC_NOT_FOUND, "/no/such/file");
+  refused(from_memory(another), AOTC_STATUS_INCOMPATIBLE, "another artifact (its layout is 0000000070070071");
+  refused(from_memory(cut), AOTC_STATUS_DAMAGED, "cut off or damaged");
+  refused(from_memory(longer), AOTC_STATUS_DAMAGED, "cut off or damaged");
+  refused(from_path("/no/such/file"), AOTC_STATUS_NOT_FOUND, "/no/such/file");
   const File file(another, "another");
-  refused(from_path(file.path.string()), AOTC_INCOMPATIBLE, "aotc weights");
+  refused(from_path(file.path.string()), AOTC_STATUS_INCOMPATIBLE, "aotc weights");
   aotc_weights_source verified = from_memory(damaged);
   verified.flags = AOTC_WEIGHTS_VERIFY;
-  refused(verified, AOTC_DAMAGED, "does not have the hash");
-  Reader failing{good, AOTC_NOT_FOUND};
-  refused(failing.source(), AOTC_NOT_FOUND, "reading bytes 192 to 256 of the weights failed");
+  refused(verified, AOTC_STATUS_DAMAGED, "does not have the hash");
+  Reader failing{good, AOTC_STATUS_NOT_FOUND};
+  refused(failing.source(), AOTC_STATUS_NOT_FOUND, "reading bytes 192 to 256 of the weights failed");
   Reader other{another};
-  refused(other.source(), AOTC_INCOMPATIBLE, "another artifact");
+  refused(other.source(), AOTC_STATUS_INCOMPATIBLE, "another artifact");
   CHECK(other.calls == 2);  // the end alone, each time
   aotc_weights_source both = from_memory(good);
   both.path = "x";
-  refused(both, AOTC_INVALID_ARGUMENT, "give one of");
+  refused(both, AOTC_STATUS_INVALID_ARGUMENT, "give one of");
   both = from_memory(good);
   both.flags = 64;
-  refused(both, AOTC_INVALID_ARGUMENT, "unknown flags");
-  CHECK(toy.api->model_swap_weights(nullptr, nullptr, nullptr) == AOTC_INVALID_ARGUMENT);
+  refused(both, AOTC_STATUS_INVALID_ARGUMENT, "unknown flags");
+  CHECK(toy.api->model_swap_weights(nullptr, nullptr, nullptr) == AOTC_STATUS_INVALID_ARGUMENT);
 }
 
 TEST_CASE("memory that is lent is released once, with the last run on it") {
@@ -232,11 +232,11 @@ TEST_CASE("memory that is lent is released once, with the last run on it") {
   crooked.data = lent[0].bytes + 1;
   {
     Session s(toy.api);
-    CHECK(toy.api->model_swap_weights(s.model, &crooked, nullptr) != AOTC_OK);
-    REQUIRE(toy.api->model_swap_weights(s.model, &first, nullptr) == AOTC_OK);
+    CHECK(toy.api->model_swap_weights(s.model, &crooked, nullptr) != AOTC_STATUS_OK);
+    REQUIRE(toy.api->model_swap_weights(s.model, &first, nullptr) == AOTC_STATUS_OK);
     CHECK(set_of_run(toy.api, s.context) == 1);
     CHECK(lent[0].released == 0);
-    REQUIRE(toy.api->model_swap_weights(s.model, &second, nullptr) == AOTC_OK);
+    REQUIRE(toy.api->model_swap_weights(s.model, &second, nullptr) == AOTC_STATUS_OK);
     CHECK(lent[0].released == 1);  // no run is on it
     CHECK(set_of_run(toy.api, s.context) == 2);
     CHECK(lent[1].released == 0);
@@ -274,11 +274,11 @@ TEST_CASE("a run under way keeps its weights, which go when it ends") {
   aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
   options.threads = &pool;
   Session s(toy.api, options);
-  REQUIRE(toy.api->model_swap_weights(s.model, &source, nullptr) == AOTC_OK);
+  REQUIRE(toy.api->model_swap_weights(s.model, &source, nullptr) == AOTC_STATUS_OK);
   const aotc_weights_source other = from_memory(next);
   int swaps = 0;
   user.in_step = [&] {  // between the parts of a step, as another thread would
-    if (swaps++ == 0) CHECK(toy.api->model_swap_weights(s.model, &other, nullptr) == AOTC_OK);
+    if (swaps++ == 0) CHECK(toy.api->model_swap_weights(s.model, &other, nullptr) == AOTC_STATUS_OK);
     CHECK(lent.released == 0);
   };
   CHECK(set_of_run(toy.api, s.context, 64) == 5);
@@ -291,7 +291,7 @@ TEST_CASE("a run under way keeps its weights, which go when it ends") {
 TEST_CASE("threads run while weights are swapped: every answer is of one set, and memory stays flat") {
   Loaded toy(toy_path());
   aotc_model* model = nullptr;
-  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_OK);
+  REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_STATUS_OK);
   constexpr int kThreads = 4, kSets = 3;
   const File files[kSets] = {File(weights_of(1000), "a"), File(weights_of(2000), "b"), File(weights_of(3000), "c")};
   std::atomic<bool> stop{false};
@@ -303,14 +303,14 @@ TEST_CASE("threads run while weights are swapped: every answer is of one set, an
       uint64_t seen = 0;
       while (!stop) {
         aotc_context* context = nullptr;
-        if (toy.api->context_create(model, nullptr, &context) != AOTC_OK) ++wrong;
+        if (toy.api->context_create(model, nullptr, &context) != AOTC_STATUS_OK) ++wrong;
         for (int i = 0; i < 50 && !stop; ++i) {
           ToyCall call(1 + (t * 7 + i) % 60, i);
-          if (call.run(toy.api, context) != AOTC_OK) ++wrong;
+          if (call.run(toy.api, context) != AOTC_STATUS_OK) ++wrong;
           const int set = set_of(call);
           if (set < 0 || set % 1000 != 0 || set > 1000 * kSets) ++wrong;
           aotc_context_info info = AOTC_CONTEXT_INFO_INIT;
-          if (toy.api->context_get_info(context, &info) != AOTC_OK || info.weights_version < seen) ++backwards;
+          if (toy.api->context_get_info(context, &info) != AOTC_STATUS_OK || info.weights_version < seen) ++backwards;
           if (static_cast<int>(info.weights_version % (kSets + 1)) * 1000 != (set + 1000) % (1000 * (kSets + 1))) ++wrong;
           seen = info.weights_version;
           ++runs;
@@ -325,7 +325,7 @@ TEST_CASE("threads run while weights are swapped: every answer is of one set, an
     const uint64_t set = version % (kSets + 1);
     const std::string path = set ? files[set - 1].path.string() : "";
     const aotc_weights_source source = from_path(path);
-    if (toy.api->model_swap_weights(model, set ? &source : nullptr, &version) != AOTC_OK) ++wrong;
+    if (toy.api->model_swap_weights(model, set ? &source : nullptr, &version) != AOTC_STATUS_OK) ++wrong;
     if (version == kSwaps / 4) after_some = resident_bytes();
   }
   const uint64_t at_the_end = resident_bytes();
@@ -379,7 +379,7 @@ TEST_CASE("the C++ wrapper swaps from a path, memory and a function") {
   CHECK((version == 2 && set_of_run(model.api(), context.get()) == 11));
   const auto read = [&](uint64_t offset, void* to, uint64_t bytes) -> aotc_status {
     std::memcpy(to, second.data() + offset, bytes);
-    return AOTC_OK;
+    return AOTC_STATUS_OK;
   };
   REQUIRE(model.swap_weights(read));
   CHECK(set_of_run(model.api(), context.get()) == 12);
@@ -388,6 +388,6 @@ TEST_CASE("the C++ wrapper swaps from a path, memory and a function") {
   REQUIRE(model.own_weights());
   CHECK(set_of_run(model.api(), context.get()) == 0);
   const aotc::host::Status failed = model.swap_weights("/no/such/file");
-  CHECK((failed.code == AOTC_NOT_FOUND && failed.message.find("/no/such/file") != std::string::npos));
-  CHECK(aotc::host::Model().swap_weights("x").code == AOTC_WRONG_STATE);
+  CHECK((failed.code == AOTC_STATUS_NOT_FOUND && failed.message.find("/no/such/file") != std::string::npos));
+  CHECK(aotc::host::Model().swap_weights("x").code == AOTC_STATUS_WRONG_STATE);
 }

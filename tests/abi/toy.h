@@ -35,9 +35,9 @@ inline std::string toy_path(const char* name = "toy") { return std::string(AOTC_
 class Session {
  public:
   explicit Session(const aotc_api* api, aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT) : api(api) {
-    REQUIRE(api->model_create(nullptr, &model) == AOTC_OK);
+    REQUIRE(api->model_create(nullptr, &model) == AOTC_STATUS_OK);
     INFO(api->last_error());
-    REQUIRE(api->context_create(model, &options, &context) == AOTC_OK);
+    REQUIRE(api->context_create(model, &options, &context) == AOTC_STATUS_OK);
   }
   ~Session() {
     api->context_destroy(context);

@@ -41,7 +41,7 @@ class ContextOptions(ctypes.Structure):
 
 
 API = ["last_error", "status_name", "metadata_json", "probe", "model_create", "model_destroy", "model_get_info", "io_count", "io_get", "workspace_size",
-       "context_create", "context_destroy", "context_get_info", "output_shapes", "run"]
+       "context_create", "context_destroy", "context_get_info", "output_bounds", "run"]
 
 
 class Api(ctypes.Structure):

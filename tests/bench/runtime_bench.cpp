@@ -31,12 +31,12 @@ void need(bool ok, const char* why) {
 
 void bench_runs(const std::string& path, int threads) {
   aotc_library lib;
-  need(aotc_library_open(path.c_str(), AOTC_HOST, &lib) == AOTC_OK, lib.error);
+  need(aotc_library_open(path.c_str(), AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_OK, lib.error);
   aotc_model* model;
   aotc_context* context;
   aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
   options.num_threads = threads;
-  need(lib.api->model_create(nullptr, &model) == AOTC_OK && lib.api->context_create(model, &options, &context) == AOTC_OK,
+  need(lib.api->model_create(nullptr, &model) == AOTC_STATUS_OK && lib.api->context_create(model, &options, &context) == AOTC_STATUS_OK,
        lib.api->last_error());
   constexpr int64_t n = 16;
   const int64_t x_shape[] = {n, 8}, bias_shape[] = {8}, rows[] = {n}, pair[] = {2 * n + 1};
@@ -50,9 +50,9 @@ void bench_runs(const std::string& path, int threads) {
   const aotc_tensor out[] = {aotc_host_tensor(y.data(), x_shape, 2, AOTC_DTYPE_F32, y.size() * 4),
                              aotc_host_tensor(&total, nullptr, 0, AOTC_DTYPE_F32, 4),
                              aotc_host_tensor(zeros.data(), pair, 1, AOTC_DTYPE_F32, zeros.size() * 4)};
-  aotc_status status = AOTC_OK;
+  aotc_status status = AOTC_STATUS_OK;
   const double us = best_us(50, 1000, [&] { status = std::max(status, lib.api->run(context, in, 4, out, 3)); });
-  need(status == AOTC_OK, lib.api->last_error());
+  need(status == AOTC_STATUS_OK, lib.api->last_error());
   std::printf("run of %-13s %d threads   %8.3f us\n", path.substr(path.rfind('/') + 1).c_str(), threads, us);
   lib.api->context_destroy(context);
   lib.api->model_destroy(model);
@@ -63,7 +63,7 @@ void bench_load(const std::string& path) {
   const double us = best_us(5, 50, [&] {
     aotc_library lib;
     aotc_model* model = nullptr;
-    need(aotc_library_open(path.c_str(), AOTC_HOST, &lib) == AOTC_OK, lib.error);
+    need(aotc_library_open(path.c_str(), AOTC_DEVICE_HOST, &lib) == AOTC_STATUS_OK, lib.error);
     lib.api->model_create(nullptr, &model);
     lib.api->model_destroy(model);
     aotc_library_close(&lib);
@@ -74,7 +74,7 @@ void bench_load(const std::string& path) {
 void bench_fork_join(int threads) {
   using namespace aotc::rt;
   Threads pool;
-  need(threads_create(threads, nullptr, &pool) == AOTC_OK && threads_begin(&pool, threads) == AOTC_OK, "no threads");
+  need(threads_create(threads, nullptr, &pool) == AOTC_STATUS_OK && threads_begin(&pool, threads) == AOTC_STATUS_OK, "no threads");
   const double us = best_us(50, 1000, [&] {
     threads_run(
         &pool, threads, threads, [](void*, int32_t, int64_t, int64_t, int64_t*) {}, nullptr);

@@ -59,10 +59,10 @@ def rust(c):
     said(["cargo", "build", "--offline", "--locked", "--examples", "--quiet"], folder, **env)
     examples = os.path.join(env["CARGO_TARGET_DIR"], "debug", "examples")
     rows = set(said([os.path.join(examples, "layout")], folder).splitlines())
-    header = said([os.path.join(os.path.dirname(c.aotc), "abi_layout")], folder)
+    header = said([os.path.join(os.path.dirname(c.aotc), "abi_layout"), "now"], folder)
     header = {re.sub(r"^(AOTC_DTYPE_\w+ = \d+), \w+, ", r"\1, ", line) for line in header.splitlines()}
     known = {re.sub(r"[. =].*", "", line) for line in rows}
-    flags = {line for line in header if re.match(r"AOTC_(MODEL|CONTEXT|WEIGHTS)_|AOTC_MAX_THREADS|AOTC_OK", line)}
+    flags = {line for line in header if re.match(r"AOTC_(MODEL|CONTEXT|WEIGHTS)_|AOTC_MAX_THREADS|AOTC_STATUS_OK", line)}
     absent = header - rows - flags
     assert not absent, f"aotc.h has, and ffi.rs has not: {sorted(absent)}"
     extra = {line for line in rows - header if not re.match(r"aotc_(library|method_info)\.|\w+\.reserved ", line)}

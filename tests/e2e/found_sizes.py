@@ -138,18 +138,18 @@ int main(int argc, char** argv) {
   (void)argc;
   const aotc_api* api = NULL;
   aotc_library lib;
-  if (selected_rows_library_open(argv[1], &lib) != AOTC_OK) return 2;
+  if (selected_rows_library_open(argv[1], &lib) != AOTC_STATUS_OK) return 2;
   api = lib.api;
   aotc_model* model;
   aotc_context *one, *two;
-  NEED(api->model_create(NULL, &model) == AOTC_OK);
-  NEED(selected_rows_context_create(api, model, 1, 0, &one) == AOTC_OK);
-  NEED(selected_rows_context_create(api, model, 1, 0, &two) == AOTC_OK);
+  NEED(api->model_create(NULL, &model) == AOTC_STATUS_OK);
+  NEED(selected_rows_context_create(api, model, 1, 0, &one) == AOTC_STATUS_OK);
+  NEED(selected_rows_context_create(api, model, 1, 0, &two) == AOTC_STATUS_OK);
   int32_t n_out;
-  NEED(api->io_count(model, AOTC_OUTPUT, &n_out) == AOTC_OK && n_out == kOut);  // sizes and conditions are not among them
+  NEED(api->io_count(model, AOTC_OUTPUT, &n_out) == AOTC_STATUS_OK && n_out == kOut);  // sizes and conditions are not among them
   aotc_io_info info = AOTC_IO_INFO_INIT;
-  NEED(api->io_get(model, AOTC_OUTPUT, 0, &info) == AOTC_OK && info.found && info.found[0] && !info.found[1]);
-  NEED(api->io_get(model, AOTC_OUTPUT, 3, &info) == AOTC_OK && !info.found);
+  NEED(api->io_get(model, AOTC_OUTPUT, 0, &info) == AOTC_STATUS_OK && info.found && info.found[0] && !info.found[1]);
+  NEED(api->io_get(model, AOTC_OUTPUT, 3, &info) == AOTC_STATUS_OK && !info.found);
   float x[kRows * 4], s[kRows];
   int64_t ids[kRows], sizes[4] = {-1, -1, -1, -1};
   for (int i = 0; i < kRows * 4; ++i) x[i] = (float)i;
@@ -160,32 +160,32 @@ int main(int argc, char** argv) {
   static int64_t shapes[kOut][4];
   int64_t* to[kOut];
   for (int i = 0; i < kOut; ++i) to[i] = shapes[i];
-  NEED(api->output_sizes(one, 0, sizes) == AOTC_WRONG_STATE && sizes[0] == -1);
-  NEED(api->output_shapes(one, in, 3, to, kOut) == AOTC_OK && shapes[0][0] == kRows && shapes[0][1] == 4);
+  NEED(api->output_sizes(one, 0, sizes) == AOTC_STATUS_WRONG_STATE && sizes[0] == -1);
+  NEED(api->output_bounds(one, in, 3, to, kOut) == AOTC_STATUS_OK && shapes[0][0] == kRows && shapes[0][1] == 4);
   aotc_tensor out[kOut];
   for (int i = 0; i < kOut; ++i) {
     info = (aotc_io_info)AOTC_IO_INFO_INIT;
-    NEED(api->io_get(model, AOTC_OUTPUT, i, &info) == AOTC_OK);
+    NEED(api->io_get(model, AOTC_OUTPUT, i, &info) == AOTC_STATUS_OK);
     size_t bytes = info.dtype == AOTC_DTYPE_I64 ? 8 : 4;
     for (int d = 0; d < info.rank; ++d) bytes *= (size_t)shapes[i][d];
     out[i] = aotc_host_tensor(calloc(bytes + 1, 1), shapes[i], info.rank, info.dtype, bytes);
   }
   out[0].byte_size -= 4;  // room for what there is would do, but how much that is nobody knows yet
-  NEED(api->run(one, in, 3, out, kOut) == AOTC_INVALID_ARGUMENT);
+  NEED(api->run(one, in, 3, out, kOut) == AOTC_STATUS_INVALID_ARGUMENT);
   out[0].byte_size += 4;
-  NEED(api->run(one, in, 3, out, kOut) == AOTC_OK);
-  NEED(api->output_sizes(one, 0, sizes) == AOTC_OK && sizes[0] == 3 && sizes[1] == 4);
+  NEED(api->run(one, in, 3, out, kOut) == AOTC_STATUS_OK);
+  NEED(api->output_sizes(one, 0, sizes) == AOTC_STATUS_OK && sizes[0] == 3 && sizes[1] == 4);
   NEED(((float*)out[0].data)[0] == 4 * 2 + 1 && ((float*)out[0].data)[8] == 20 * 2 + 1);
-  NEED(api->output_sizes(two, 0, sizes) == AOTC_WRONG_STATE);
+  NEED(api->output_sizes(two, 0, sizes) == AOTC_STATUS_WRONG_STATE);
   for (int i = 0; i < kRows; ++i) s[i] = -1;
-  NEED(api->run(two, in, 3, out, kOut) == AOTC_OK && api->output_sizes(two, 0, sizes) == AOTC_OK && sizes[0] == 0 && sizes[1] == 4);
-  NEED(api->output_sizes(one, 0, sizes) == AOTC_OK && sizes[0] == 3);
-  NEED(api->output_sizes(one, 3, sizes) == AOTC_OK && sizes[0] == 4);
-  NEED(api->output_sizes(one, kOut, sizes) == AOTC_INVALID_ARGUMENT && api->output_sizes(one, 0, NULL) == AOTC_INVALID_ARGUMENT);
+  NEED(api->run(two, in, 3, out, kOut) == AOTC_STATUS_OK && api->output_sizes(two, 0, sizes) == AOTC_STATUS_OK && sizes[0] == 0 && sizes[1] == 4);
+  NEED(api->output_sizes(one, 0, sizes) == AOTC_STATUS_OK && sizes[0] == 3);
+  NEED(api->output_sizes(one, 3, sizes) == AOTC_STATUS_OK && sizes[0] == 4);
+  NEED(api->output_sizes(one, kOut, sizes) == AOTC_STATUS_INVALID_ARGUMENT && api->output_sizes(one, 0, NULL) == AOTC_STATUS_INVALID_ARGUMENT);
   const int64_t fewer[2] = {2, 4}, few[1] = {2};  // shapes that are only asked for change nothing
   aotc_tensor other[3] = {in[0], in[1], in[2]};
   other[0].shape = fewer, other[1].shape = other[2].shape = few;
-  NEED(api->output_shapes(one, other, 3, to, kOut) == AOTC_OK && api->output_sizes(one, 0, sizes) == AOTC_OK && sizes[0] == 3);
+  NEED(api->output_bounds(one, other, 3, to, kOut) == AOTC_STATUS_OK && api->output_sizes(one, 0, sizes) == AOTC_STATUS_OK && sizes[0] == 3);
   api->context_destroy(one);
   api->context_destroy(two);
   api->model_destroy(model);

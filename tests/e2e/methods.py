@@ -103,18 +103,18 @@ int main(int argc, char** argv) {
   both_peek_sizes nothing = {0};
   FILE* out = fopen("out.bin", "wb");
   (void)argc;
-  if (!out || both_library_open(argv[1], &lib) != AOTC_OK) return puts(lib.error), 2;
-  if (lib.api->model_create(NULL, &model) != AOTC_OK || both_context_create(lib.api, model, 2, 0, &context) != AOTC_OK) return 2;
+  if (!out || both_library_open(argv[1], &lib) != AOTC_STATUS_OK) return puts(lib.error), 2;
+  if (lib.api->model_create(NULL, &model) != AOTC_STATUS_OK || both_context_create(lib.api, model, 2, 0, &context) != AOTC_STATUS_OK) return 2;
   for (int64_t i = 0; i < n + steps; ++i) at[i] = i;
   sizes.seq = alone.seq = n;
   if (both_prefill_ids_elems(&sizes) != n) return 3;
-  if (both_prefill_run(lib.api, context, &sizes, ids, at, logits) != AOTC_OK) return puts(lib.api->last_error()), 2;
+  if (both_prefill_run(lib.api, context, &sizes, ids, at, logits) != AOTC_STATUS_OK) return puts(lib.api->last_error()), 2;
   fwrite(logits, 4, (size_t)n * VOCABULARY, out);
   for (int64_t s = n; s < n + steps; ++s) {
-    if (both_decode_run(lib.api, context, &none, ids + s, at + s, last) != AOTC_OK) return puts(lib.api->last_error()), 2;
+    if (both_decode_run(lib.api, context, &none, ids + s, at + s, last) != AOTC_STATUS_OK) return puts(lib.api->last_error()), 2;
     fwrite(last, 4, VOCABULARY, out);
   }
-  if (both_peek_run(lib.api, context, &nothing, &one, seen) != AOTC_OK) return puts(lib.api->last_error()), 2;
+  if (both_peek_run(lib.api, context, &nothing, &one, seen) != AOTC_STATUS_OK) return puts(lib.api->last_error()), 2;
   fwrite(seen, 4, LENGTH, out);
   fclose(out);
   lib.api->context_destroy(context);

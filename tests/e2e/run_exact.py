@@ -164,7 +164,7 @@ def check(o, name):
     return checked
 
 
-INDEX_OUT_OF_RANGE = 9  # AOTC_INDEX_OUT_OF_RANGE
+INDEX_OUT_OF_RANGE = 9  # AOTC_STATUS_INDEX_OUT_OF_RANGE
 
 
 def check_faults(o, name):

@@ -2,7 +2,7 @@
 
 Operators whose shape function has branches, exported with Dim.AUTO, are built twice: from the archive, which says what export assumed
 (guards_code), and from the same archive without that, as older versions of torch write it. At many sizes
-  - what ep.module() refuses, the artifact refuses at `run` with AOTC_SHAPE_MISMATCH, outputs untouched;
+  - what ep.module() refuses, the artifact refuses at `run` with AOTC_STATUS_SHAPE_MISMATCH, outputs untouched;
   - what both take has the same shapes and values; the second artifact is compared with the plain module instead;
   - what ep.module() takes, the first artifact takes (sizes of 1 apart, which are outside of the exported range).
 
@@ -285,7 +285,7 @@ class Runner:
                 assert failure.status == SHAPE_MISMATCH, failure
                 assert all((o.view(np.uint8) == 0x5a).all() for o in like if o.nbytes), "a refused run wrote an output"
                 return None, str(failure)
-            raise AssertionError("output_shapes refuses, run does not")
+            raise AssertionError("output_bounds refuses, run does not")
         self.context.run(inputs, binding.tensors(outputs, [i.dtype for i in self.context.out_infos]))
         return [torch.from_numpy(o) for o in outputs], ""
 

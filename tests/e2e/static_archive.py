@@ -25,7 +25,7 @@ static aotc_model* made(const aotc_api* api, const char* weights) {
   aotc_model* model = NULL;
   options.flags = AOTC_MODEL_VERIFY_WEIGHTS;
   options.weights_path = weights;
-  if (api->model_create(&options, &model) != AOTC_OK) {
+  if (api->model_create(&options, &model) != AOTC_STATUS_OK) {
     fprintf(stderr, "%s\n", api->last_error());
     exit(3);
   }
@@ -253,7 +253,7 @@ def in_a_cmake_project(c):
     with open(c.at("service", "CMakeLists.txt"), "w") as f:
         f.write(CMAKE % (c.at("prefix"), c.net()))
     with open(c.at("service", "main.c"), "w") as f:
-        f.write('#include <net.h>\nint main(void) { return net_get_api(AOTC_ABI_VERSION)->probe(AOTC_HOST); }\n')
+        f.write('#include <net.h>\nint main(void) { return net_get_api(AOTC_ABI_VERSION)->probe(AOTC_DEVICE_HOST); }\n')
     said("cmake", "-S", c.at("service"), "-B", c.at("made"), "-G", "Unix Makefiles")
     said("cmake", "--build", c.at("made"))
     assert is_static(c.at("made", "service"))

@@ -38,7 +38,7 @@ FUNCTIONS = [("last_error", c.c_char_p, []), ("status_name", c.c_char_p, [I32]),
              ("model_create", I32, [P, c.POINTER(P)]), ("model_destroy", None, [P]), ("model_get_info", I32, [P, P]),
              ("io_count", I32, [P, I32, c.POINTER(I32)]), ("io_get", I32, [P, I32, I32, c.POINTER(IoInfo)]), ("workspace_size", I32, [P] * 5),
              ("context_create", I32, [P, c.POINTER(ContextOptions), c.POINTER(P)]), ("context_destroy", None, [P]),
-             ("context_get_info", I32, [P, P]), ("output_shapes", I32, [P, TENSORS, I32, P, I32]),
+             ("context_get_info", I32, [P, P]), ("output_bounds", I32, [P, TENSORS, I32, P, I32]),
              ("run", I32, [P, TENSORS, I32, TENSORS, I32]), ("synchronize", I32, [P]),
              ("state_reset", I32, [P, c.c_char_p]), ("state_read", I32, [P, c.c_char_p, TENSORS]), ("state_write", I32, [P, c.c_char_p, TENSORS]),
              ("context_profile", I32, [P, P, c.POINTER(I32)]), ("output_sizes", I32, [P, I32, c.POINTER(c.c_int64)])]
@@ -107,7 +107,7 @@ class Context:
         n = len(self.out_infos)
         dims = [(c.c_int64 * max(1, i.rank))() for i in self.out_infos]
         table = (c.c_void_p * n)(*[c.addressof(d) for d in dims])
-        self.artifact.check(self.artifact.api.output_shapes(self.handle, inputs, len(inputs), table, n))
+        self.artifact.check(self.artifact.api.output_bounds(self.handle, inputs, len(inputs), table, n))
         out = [np.empty([d[k] for k in range(i.rank)], CODES[i.dtype]) for d, i in zip(dims, self.out_infos)]
         for o in out:
             c.memset(o.ctypes.data, 0x7f, o.nbytes)

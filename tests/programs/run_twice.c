@@ -85,7 +85,7 @@ static void put_status(int32_t status, const char* text) {
 }
 
 static void check(const aotc_api* api, aotc_status s) {
-  if (s == AOTC_OK) return;
+  if (s == AOTC_STATUS_OK) return;
   fprintf(stderr, "%s\n", api->last_error());
   exit(3);
 }
@@ -188,8 +188,8 @@ static const char* run(const aotc_api* api, aotc_model* model, aotc_context* con
     results_of[i].dtype = o.dtype;
     shapes[i] = results_of[i].dims;
   }
-  *status = api->output_shapes(context, in, n_in, shapes, n_out);
-  if (*status == AOTC_OK) {
+  *status = api->output_bounds(context, in, n_in, shapes, n_out);
+  if (*status == AOTC_STATUS_OK) {
     for (i = 0; i < n_out; ++i) {
       Result* r = &results_of[i];
       const size_t bytes = result_bytes(r);
@@ -204,13 +204,13 @@ static const char* run(const aotc_api* api, aotc_model* model, aotc_context* con
     for (i = 0; i < n_out; ++i) {
       Result* r = &results_of[i];
       if (!canaries_stand(&r->buffer)) return "bytes beside an output were written";
-      if (*status == AOTC_SHAPE_MISMATCH || *status == AOTC_INVALID_ARGUMENT) {
+      if (*status == AOTC_STATUS_SHAPE_MISMATCH || *status == AOTC_STATUS_INVALID_ARGUMENT) {
         size_t k;
         for (k = 0; k < r->buffer.bytes; ++k)
           if (r->buffer.data[k] != poison) return "a refused call wrote to an output";
       }
       if (again && r->alias >= 0 && r->buffer.bytes) memcpy(r->buffer.data, in[r->alias].data, r->buffer.bytes);
-      if (*status == AOTC_OK && info(api, model, AOTC_OUTPUT, i).found && !keep_found(api, context, i, r)) return "output_sizes tells more than there is room for";
+      if (*status == AOTC_STATUS_OK && info(api, model, AOTC_OUTPUT, i).found && !keep_found(api, context, i, r)) return "output_sizes tells more than there is room for";
     }
   }
   for (i = 0; i < n_in; ++i) {
@@ -220,7 +220,7 @@ static const char* run(const aotc_api* api, aotc_model* model, aotc_context* con
     if (!(again && replaced) && memcmp(in_buffer[i].data, given[i].data, given[i].bytes) != 0) return "an input was written";
     free_buffer(&in_buffer[i]);
   }
-  if (*status != AOTC_OK) return NULL;
+  if (*status != AOTC_STATUS_OK) return NULL;
   for (i = 0; i < n_state; ++i) {
     Result* r = &results_of[n_out + i];
     const aotc_io_info s = info(api, model, AOTC_STATE, i);
@@ -242,7 +242,7 @@ static const char* run(const aotc_api* api, aotc_model* model, aotc_context* con
 static int same(const Result* a, const Result* b) { return a->buffer.bytes == b->buffer.bytes && !memcmp(a->buffer.data, b->buffer.data, a->buffer.bytes); }
 
 static void call(const aotc_api* api, aotc_model* model, aotc_context* contexts[2]) {
-  aotc_status status = AOTC_OK, status2 = AOTC_OK;
+  aotc_status status = AOTC_STATUS_OK, status2 = AOTC_STATUS_OK;
   const char* broken;
   int32_t i, differ = 0;
   take(&n_in, 4);
@@ -260,14 +260,14 @@ static void call(const aotc_api* api, aotc_model* model, aotc_context* contexts[
   for (i = 0; i < 2; ++i)
     if (n_state) check(api, api->state_reset(contexts[i], NULL));
   broken = run(api, model, contexts[0], first, 0, &status);
-  if (!broken && status == AOTC_OK) {
+  if (!broken && status == AOTC_STATUS_OK) {
     for (i = 0; i < n_state; ++i) {  /* the second run goes on from the first one's states */
       const Result* r = &first[n_out + i];
       const aotc_tensor t = aotc_host_tensor(r->buffer.data, r->dims, r->rank, r->dtype, r->buffer.bytes);
       check(api, api->state_write(contexts[1], info(api, model, AOTC_STATE, i).name, &t));
     }
     broken = run(api, model, contexts[1], second, 1, &status2);
-    if (!broken && status2 != AOTC_OK) broken = "the second run failed";
+    if (!broken && status2 != AOTC_STATUS_OK) broken = "the second run failed";
     if (!broken)
       for (i = 0; i < n_out + n_state; ++i) differ |= !same(&first[i], &second[i]);
   }
@@ -275,7 +275,7 @@ static void call(const aotc_api* api, aotc_model* model, aotc_context* contexts[
     char text[1400];
     snprintf(text, sizeof text, "%s; status %d %s", broken, (int)(status2 ? status2 : status), api->last_error());
     put_status(-1, text);
-  } else if (status != AOTC_OK) {
+  } else if (status != AOTC_STATUS_OK) {
     put_status(status, api->last_error());
   } else {
     put_status(0, "");
@@ -305,7 +305,7 @@ int main(int argc, char** argv) {
   fclose(f);
   results = fopen(argv[3], "wb");
   if (!results) return 4;
-  if (aotc_library_open(argv[1], AOTC_DEFAULT_DEVICE, &lib) != AOTC_OK) {
+  if (aotc_library_open(argv[1], AOTC_DEVICE_DEFAULT, &lib) != AOTC_STATUS_OK) {
     fprintf(stderr, "%s\n", lib.error);
     return 3;
   }

@@ -85,7 +85,7 @@ Batch::~Batch() {
 
 namespace {
 const aotc_api& api() { return *aotc_get_api(AOTC_ABI_VERSION); }
-void must(aotc_status status) { AOTC_CHECK(status == AOTC_OK, "{}: {}", api().status_name(status), api().last_error()); }
+void must(aotc_status status) { AOTC_CHECK(status == AOTC_STATUS_OK, "{}: {}", api().status_name(status), api().last_error()); }
 aotc_tensor tensor(HostTensor& t) {
   return aotc_host_tensor(t.bytes.data(), t.dims.data(), static_cast<int32_t>(t.dims.size()), static_cast<uint32_t>(t.dtype),
                           t.bytes.size());
@@ -113,7 +113,7 @@ std::vector<HostTensor> RoadSession::run(const Graph& g, const std::vector<HostT
   std::vector<int64_t*> shape_of;
   for (auto& s : shapes) shape_of.push_back(s.data());
   const auto n_in = static_cast<int32_t>(in.size()), n_out = static_cast<int32_t>(shapes.size());
-  must(api().output_shapes(context_, in.data(), n_in, shape_of.data(), n_out));
+  must(api().output_bounds(context_, in.data(), n_in, shape_of.data(), n_out));
   for (size_t i = 0; i < shapes.size(); ++i) {
     HostTensor t{g.type(g.outputs[i].value).dtype, shapes[i], {}};
     t.bytes.assign(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)), std::byte{0x77});

@@ -7,12 +7,12 @@
  *   aotc_model* model;      api->model_create(NULL, &model);
  *   aotc_context* context;  api->context_create(model, NULL, &context);
  *   aotc_tensor x = aotc_host_tensor(data, shape, 2, AOTC_DTYPE_F32, bytes), y = ...;
- *   if (api->run(context, &x, 1, &y, 1) != AOTC_OK) puts(api->last_error());
+ *   if (api->run(context, &x, 1, &y, 1) != AOTC_STATUS_OK) puts(api->last_error());
  *
  * Rules that hold for every function
  * - Nothing is thrown. errno, MXCSR, the rounding mode, signal handlers and the current CUDA context are as before after every call.
- * - A function that fails returns a status other than AOTC_OK, has no effect unless it says so, and leaves a message for the calling thread
- *   in last_error.
+ * - A function that fails returns a status other than AOTC_STATUS_OK, has no effect unless it says so, and leaves a message for the calling
+ *   thread in last_error. Below statuses stand without their AOTC_STATUS_.
  * - Structs that start with struct_size grow at their end only: set it to sizeof the struct as you know it (the *_INIT macros do), and
  *   zero what you do not use. A field of a newer header that this artifact does not know must be zero.
  * - Pointers given to a function are borrowed for the call, unless it says otherwise. Pointers to const that are returned live as long as
@@ -50,16 +50,31 @@ extern "C" {
   X(CANCELLED, 13, "the caller cancelled the run")                                      \
   X(DEADLINE_EXCEEDED, 14, "the run's deadline has passed")                             \
   X(IO, 15, "a descriptor could not be read or written")
-#define AOTC_ENUM_(name, value, text) AOTC_##name = value,
+#define AOTC_ENUM_(name, value, text) AOTC_STATUS_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
-typedef int32_t aotc_status; /* not the enum: an enum's size may change */
+typedef int32_t aotc_status; /* AOTC_STATUS_*. Not the enum: an enum's size may change */
 
 typedef struct aotc_model aotc_model;     /* immutable; any number of threads may use it at once                             */
 typedef struct aotc_context aotc_context; /* workspace, threads and states of one stream of runs; one thread at a time uses it */
 
 /* Devices: a GPU's ordinal n >= 0, or one of these. DEFAULT: host for a CPU artifact, GPU 0 for a GPU artifact. */
-enum { AOTC_HOST = -1, AOTC_DEFAULT_DEVICE = -2 };
+enum { AOTC_DEVICE_HOST = -1, AOTC_DEVICE_DEFAULT = -2 };
+
+/* Names of before, which go with aotc 0.2: AOTC_OK for AOTC_STATUS_OK and so with every status, AOTC_HOST, AOTC_DEFAULT_DEVICE, and
+ * output_shapes for output_bounds in the table. AOTC_WARN_DEPRECATED, defined before this header is included: uses of them warn. */
+#ifdef AOTC_WARN_DEPRECATED
+#define AOTC_DEPRECATED_(now) __attribute__((deprecated("called " now " now")))
+#else
+#define AOTC_DEPRECATED_(now)
+#endif
+#define AOTC_ENUM_(name, value, text) AOTC_##name AOTC_DEPRECATED_("AOTC_STATUS_" #name) = value,
+enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
+#undef AOTC_ENUM_
+enum {
+  AOTC_HOST AOTC_DEPRECATED_("AOTC_DEVICE_HOST") = AOTC_DEVICE_HOST,
+  AOTC_DEFAULT_DEVICE AOTC_DEPRECATED_("AOTC_DEVICE_DEFAULT") = AOTC_DEVICE_DEFAULT
+};
 
 /* A tensor of the caller's. Frozen: 64 bytes. Borrowed for the call; aotc never frees or keeps it. */
 typedef struct aotc_tensor {
@@ -71,7 +86,7 @@ typedef struct aotc_tensor {
   uint64_t byte_size;     /* bytes that may be accessed behind data: at least to the end of the last element; checked before any access */
   int32_t rank;
   uint32_t dtype;       /* AOTC_DTYPE_* */
-  int32_t device;       /* AOTC_HOST, or n >= 0: the ordinal of the model's GPU */
+  int32_t device;       /* AOTC_DEVICE_HOST, or n >= 0: the ordinal of the model's GPU */
   uint32_t flags;       /* zero */
   uint64_t reserved[2]; /* zero */
 } aotc_tensor;
@@ -85,7 +100,7 @@ static inline aotc_tensor aotc_host_tensor(void* data, const int64_t* shape, int
   t.byte_size = byte_size;
   t.rank = rank;
   t.dtype = dtype;
-  t.device = AOTC_HOST;
+  t.device = AOTC_DEVICE_HOST;
   t.flags = 0;
   t.reserved[0] = t.reserved[1] = 0;
   return t;
@@ -109,25 +124,26 @@ typedef struct aotc_thread_pool {
   void (*parallel_for)(void* user, int32_t tasks, void (*task)(void* arg, int32_t i), void* arg);
 } aotc_thread_pool;
 
-/* model_options.flags */
+/* model_options.flags: any of the first, and one of AOTC_MODEL_PLACE or none. */
 enum {
-  AOTC_MODEL_VERIFY_WEIGHTS = 1 /* hash the weights too, wherever they lie, and all else of the artifact's file: about 0.1 s a GB. Code and
-                                   tables, and the size and stamp of a weights file, are compared always */
-  ,
-  AOTC_MODEL_LAZY_WEIGHTS = 2 /* CPU: leave it to the runs to map the weights' pages, each when it is first touched. For models of whose
-                                 weights a process reads little (embeddings); else model_create maps them all, in about 0.1 s a GB where
-                                 the file is in memory already, and the first run is as fast as others */
-  ,
-  AOTC_MODEL_OWN_WEIGHTS = 4 /* CPU: model_create copies the weights to memory of the process's own, in huge pages where the system grants
-                                them, which takes 0.3 s a GB, and more where it has to make them. Runs that read many weights for little
-                                arithmetic (a language model's next token) are faster the slower the machine translates addresses: up to 1.5
-                                times in virtual machines. Processes that load one artifact share its weights without this, not with it.
-                                Artifacts of --own-weights and --mode max-autotune do so by themselves where that memory can be had */
-  ,
-  AOTC_MODEL_SHARED_WEIGHTS = 8 /* CPU: weights stay where they are mapped, whatever the artifact does by itself; excludes OWN_WEIGHTS */
+  AOTC_MODEL_VERIFY_WEIGHTS = 1, /* hash the weights too, wherever they lie, and all else of the artifact's file: about 0.1 s a GB. Code
+                                    and tables, and the size and stamp of a weights file, are compared always */
+  AOTC_MODEL_LAZY_WEIGHTS = 2,   /* CPU: leave it to the runs to map the weights' pages, each when it is first touched; nothing is copied
+                                    but with OWN_WEIGHTS. For models of whose weights a process reads little (embeddings); else
+                                    model_create maps them all, in about 0.1 s a GB where the file is in memory already, and the first
+                                    run is as fast as others */
+  /* CPU: where the weights lie. Neither: as the artifact was built. Both: INVALID_ARGUMENT. */
+  AOTC_MODEL_OWN_WEIGHTS = 4,    /* model_create copies them to memory of the process's own, in huge pages where the system grants them,
+                                    which takes 0.3 s a GB, and more where it has to make them. Runs that read many weights for little
+                                    arithmetic (a language model's next token) are faster the slower the machine translates addresses: up
+                                    to 1.5 times in virtual machines. Processes that load one artifact share its weights without this, not
+                                    with it. Artifacts of --own-weights and --mode max-autotune do so by themselves where that memory can
+                                    be had */
+  AOTC_MODEL_SHARED_WEIGHTS = 8, /* they stay where they are mapped, whatever the artifact does by itself */
+  AOTC_MODEL_PLACE = AOTC_MODEL_OWN_WEIGHTS | AOTC_MODEL_SHARED_WEIGHTS /* the bits of this choice */
 };
 /* Where weights come from: one of path, fd, data and read. What it gives is the content of a weights file that fits the artifact: the one
- * that was built with it, or one that `aotc weights` made for it. None of them: the artifact's own weights. */
+ * that was built with it, or one that `aotc weights` made for it. None of them: the artifact's own weights. Since revision 5. */
 typedef struct aotc_weights_source {
   size_t struct_size;
   const char* path; /* of a file, which is mapped: processes that do so share its pages. It must not be written over while it is in use: a
@@ -153,36 +169,38 @@ enum {
 
 typedef struct aotc_model_options {
   size_t struct_size;
-  int32_t device; /* AOTC_HOST for a CPU artifact, the GPU's ordinal for a GPU artifact, or AOTC_DEFAULT_DEVICE */
+  int32_t device; /* AOTC_DEVICE_HOST for a CPU artifact, the GPU's ordinal for a GPU artifact, or AOTC_DEVICE_DEFAULT */
   uint32_t flags;
   const aotc_allocator* allocator; /* NULL: mmap and the CUDA driver. Copied */
   const char* weights_path;        /* a weights file, the artifact's own or one for it (aotc weights). NULL: the weights in the .so, or
                                       the file of its name beside the .so */
   void (*log)(void* user, int32_t level, const char* message); /* NULL: silent. Called by model_create and context_create only */
   void* log_user;
-  const aotc_weights_source* weights; /* NULL, or where the weights come from; excludes weights_path. Since struct_size 56 */
+  const aotc_weights_source* weights; /* NULL, or where the weights come from; excludes weights_path. Since revision 5 */
 } aotc_model_options;
 #define AOTC_MODEL_OPTIONS_INIT \
-  { sizeof(aotc_model_options), AOTC_DEFAULT_DEVICE, 0, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(aotc_model_options), AOTC_DEVICE_DEFAULT, 0, NULL, NULL, NULL, NULL, NULL }
 
-/* context_options.flags */
+/* context_options.flags: any of the first, and one of AOTC_CONTEXT_LAUNCHES or none. */
 enum {
   AOTC_CONTEXT_FLUSH_DENORMALS = 1, /* CPU: runs with flush-to-zero and denormals-are-zero; the caller's MXCSR is restored */
   AOTC_CONTEXT_POISON = 2,          /* fills the workspace with NaN bytes before every run: for tests */
   AOTC_CONTEXT_PROFILE = 4,         /* measures every step, see context_profile; costs about 50 ns a step; on a GPU steps do not overlap,
                                        and from the second run of a shape on events between the nodes of a graph are their ends, where
                                        there are graphs (else, and with NO_GRAPHS, the host's launches may show in the times) */
-  AOTC_CONTEXT_GRAPHS = 8,     /* GPU: from the second run of a shape on, a run is one launch of a CUDA graph, made for the latest eight
-                                  shapes each and patched with the pointers of the run; nothing is copied for it. What artifacts of
-                                  --mode reduce-overhead and max-autotune do by themselves. Needs a driver of CUDA 12.3; with an older
-                                  one, and while the caller captures the stream, steps are launched one by one. CPU: no effect */
-  AOTC_CONTEXT_NO_GRAPHS = 16, /* GPU: never */
-  AOTC_CONTEXT_STEPWISE = 32,  /* GPU: waits after every step, so that an error of the device is reported with its step: for finding
-                                  faults. CPU: no effect */
-  AOTC_CONTEXT_FORKS = 64      /* CPU: the states lie in a memory file from the beginning, which takes a descriptor: a states_fork from
-                                  this context copies nothing, even the first after a run, as long as it was not a fork itself. In a
-                                  child of fork(2) such a context's states are undefined until state_reset. Without memory files, or with
-                                  an allocator of the caller's: no effect. GPU: no effect */
+  AOTC_CONTEXT_STEPWISE = 32,       /* GPU: waits after every step, so that an error of the device is reported with its step: for finding
+                                       faults. CPU: no effect */
+  AOTC_CONTEXT_FORKS = 64,          /* CPU: the states lie in a memory file from the beginning, which takes a descriptor: a states_fork
+                                       from this context copies nothing, even the first after a run, as long as it was not a fork itself.
+                                       In a child of fork(2) such a context's states are undefined until state_reset. Without memory
+                                       files, or with an allocator of the caller's: no effect. GPU: no effect. Since revision 4 */
+  /* GPU: how steps are launched. Neither: as the artifact was built. Both: INVALID_ARGUMENT. CPU: no effect. */
+  AOTC_CONTEXT_GRAPHS = 8,     /* from the second run of a shape on, a run is one launch of a CUDA graph, made for the latest eight shapes
+                                  each and patched with the pointers of the run; nothing is copied for it. What artifacts of --mode
+                                  reduce-overhead and max-autotune do by themselves. Needs a driver of CUDA 12.3; with an older one, and
+                                  while the caller captures the stream, steps are launched one by one */
+  AOTC_CONTEXT_NO_GRAPHS = 16, /* one by one */
+  AOTC_CONTEXT_LAUNCHES = AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_NO_GRAPHS /* the bits of this choice */
 };
 enum { AOTC_MAX_THREADS = 1024 };
 typedef struct aotc_context_options {
@@ -190,7 +208,7 @@ typedef struct aotc_context_options {
   void* stream;                    /* GPU: CUstream / cudaStream_t that all runs are queued on; NULL: the default stream */
   const aotc_thread_pool* threads; /* the caller's pool (copied), or NULL */
   void* workspace;                 /* the caller's, 64-byte aligned, on the model's device, for the context's life; NULL: own */
-  size_t workspace_size;           /* bytes of it; a run that needs more fails with AOTC_OUT_OF_MEMORY and says how much */
+  size_t workspace_size;           /* bytes of it; a run that needs more fails with AOTC_STATUS_OUT_OF_MEMORY and says how much */
   int32_t num_threads;             /* of the context's own pool, the calling thread included. 0 or 1: the calling thread only; -1: as many
                                       as the calling thread may use: its affinity, and the CPU time of its control groups,
                                       rounded up. Ignored when threads is set */
@@ -214,7 +232,7 @@ typedef struct aotc_io_info {
   int32_t reserved;
   /* Outputs: rank texts ("u0", "2*u0 + 1"), of each dimension whose size a run finds in its data, and NULL for each other; NULL: there is
    * no such dimension. `dims` has the most that it can be, for which the buffer is made; what it was, output_sizes tells after the run.
-   * Since struct_size 56. */
+   * Since revision 1. */
   const char* const* found;
 } aotc_io_info;
 #define AOTC_IO_INFO_INIT \
@@ -229,13 +247,13 @@ typedef struct aotc_model_info {
   const char* target; /* code version in use: "avx2", "avx512", "avx512_bf16", "amx", "sm_90a" */
   int32_t device;
   int32_t n_variants;
-  uint64_t weights_version; /* that new runs take: 1 for those of model_create. Since struct_size 48 */
-  uint64_t weights_layout;  /* files of weights with this number fit; 0: none but the artifact's own */
+  uint64_t weights_version; /* that new runs take: 1 for those of model_create. Since revision 5 */
+  uint64_t weights_layout;  /* files of weights with this number fit; 0: none but the artifact's own. Since revision 5 */
 } aotc_model_info;
 #define AOTC_MODEL_INFO_INIT \
   { sizeof(aotc_model_info), 0, NULL, 0, 0, 0, 0 }
 
-/* A method: one of the programs of the artifact. */
+/* A method: one of the programs of the artifact. Since revision 2. */
 typedef struct aotc_method_info {
   size_t struct_size;
   const char* name; /* as the artifact was built with; "forward" where it was built of one program without a name */
@@ -247,7 +265,7 @@ typedef struct aotc_method_info {
 #define AOTC_METHOD_INFO_INIT \
   { sizeof(aotc_method_info), NULL, 0, 0, 0, 0 }
 
-/* What one run is given beside its tensors. */
+/* What one run is given beside its tensors. Since revision 3. */
 typedef struct aotc_run_options {
   size_t struct_size;
   uint64_t deadline_ns;  /* of CLOCK_MONOTONIC (std::chrono::steady_clock), in nanoseconds; 0: none */
@@ -258,7 +276,7 @@ typedef struct aotc_run_options {
   { sizeof(aotc_run_options), 0, NULL }
 
 /* A part of a state: `length` elements along dimension `dim` from `offset` on, and all along the others, but where another range of the
- * same call is along one of them. Frozen: 24 bytes. */
+ * same call is along one of them. Frozen: 24 bytes. Since revision 4. */
 typedef struct aotc_state_range {
   int32_t dim;      /* from 0; or from the last back: -1, -2 .. */
   int32_t reserved; /* zero */
@@ -275,7 +293,7 @@ typedef struct aotc_context_info {
   const char* variant;      /* of the latest run, or NULL */
   int32_t threads;          /* granted */
   int32_t graphs;           /* GPU: shapes whose runs are one launch of a CUDA graph now */
-  uint64_t weights_version; /* of the latest run; 0: nothing was run. Since struct_size 64 */
+  uint64_t weights_version; /* of the latest run; 0: nothing was run. Since revision 5 */
 } aotc_context_info;
 #define AOTC_CONTEXT_INFO_INIT \
   { sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0, 0 }
@@ -288,8 +306,29 @@ typedef struct aotc_profile_step {
   int32_t reserved;
 } aotc_profile_step;
 
-/* Append-only table; struct_size says how much of it this artifact has: test `api->struct_size > offsetof(aotc_api, f)` before calling a
- * function f that is newer than your min_version. */
+/* The table grows at its end: a revision of ABI version 1 appends functions, and what else came with them ("since revision" at fields and
+ * flags). A program asks its header by #if: AOTC_ABI_REVISION >= 3, or defined AOTC_SINCE_run_with; an artifact, when it runs:
+ * AOTC_HAS(api, run_with), or aotc_api_revision(api) >= AOTC_SINCE_run_with. What has no number here every artifact has. */
+#define AOTC_ABI_REVISION 5
+#define AOTC_SINCE_output_sizes 1
+#define AOTC_SINCE_method_count 2
+#define AOTC_SINCE_method_get 2
+#define AOTC_SINCE_method_io_get 2
+#define AOTC_SINCE_method_workspace_size 2
+#define AOTC_SINCE_method_output_bounds 2
+#define AOTC_SINCE_run_method 2
+#define AOTC_SINCE_run_with 3
+#define AOTC_SINCE_state_read_range 4
+#define AOTC_SINCE_state_write_range 4
+#define AOTC_SINCE_states_layout 4
+#define AOTC_SINCE_states_save 4
+#define AOTC_SINCE_states_load 4
+#define AOTC_SINCE_states_fork 4
+#define AOTC_SINCE_states_copy 4
+#define AOTC_SINCE_states_truncate 4
+#define AOTC_SINCE_model_swap_weights 5
+
+/* Append-only; struct_size says how much of it this artifact has. */
 typedef struct aotc_api {
   size_t struct_size;
   uint32_t abi_version;
@@ -302,7 +341,7 @@ typedef struct aotc_api {
   /* The model's description (schemas/metadata.schema.json). Static: valid until dlclose. */
   const char* (*metadata_json)(void);
   /* Can this machine run the artifact on this device? Creates nothing; executes no instruction that the machine may lack.
-   * AOTC_INCOMPATIBLE: no, last_error names the missing CPU feature, driver or GPU architecture. AOTC_DEVICE: the driver failed. */
+   * INCOMPATIBLE: no, last_error names the missing CPU feature, driver or GPU architecture. DEVICE: the driver failed. */
   aotc_status (*probe)(int32_t device);
 
   /* Makes a model: picks the code for this machine, maps the weights (no copy on a CPU; uploaded once on a GPU). options NULL:
@@ -319,7 +358,7 @@ typedef struct aotc_api {
   aotc_status (*io_get)(const aotc_model* model, int32_t kind, int32_t i, aotc_io_info* out);
 
   /* Bytes that a context with these options needs as workspace for inputs of these shapes (data may be NULL, only dtype, rank and shape
-   * are looked at). in NULL and n 0: for the largest shapes that the model takes; AOTC_SHAPE_MISMATCH when a dimension has no maximum.
+   * are looked at). in NULL and n 0: for the largest shapes that the model takes; SHAPE_MISMATCH when a dimension has no maximum.
    * States are not counted. */
   aotc_status (*workspace_size)(const aotc_model* model, const aotc_context_options* options, const aotc_tensor* in, int32_t n,
                                 size_t* bytes);
@@ -330,11 +369,15 @@ typedef struct aotc_api {
   void (*context_destroy)(aotc_context* context);
   aotc_status (*context_get_info)(const aotc_context* context, aotc_context_info* out);
 
-  /* The shapes that outputs will have for inputs of these shapes (data may be NULL). shapes[i] has room for the rank of output i; may be
-   * NULL where not wanted. Where a run finds a size in its data (nonzero, x[mask]) this is the most that it can be: the buffer's shape.
-   * Errors as run. */
-  aotc_status (*output_shapes)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
-  /* Computes. Inputs and outputs in the model's order; outputs have exactly the shapes that output_shapes gives, and overlap no input and
+  /* The shapes of the outputs' buffers for inputs of these shapes (data may be NULL). shapes[i] has room for the rank of output i; may be
+   * NULL where not wanted. Where a run finds a size in its data (nonzero, x[mask]) this is the most that it can be, and output_sizes tells
+   * after the run what it was; all others are as the run will find them. Errors as run. */
+  union {
+    aotc_status (*output_bounds)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
+    aotc_status (*output_shapes)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out)
+        AOTC_DEPRECATED_("output_bounds");
+  };
+  /* Computes. Inputs and outputs in the model's order; outputs have exactly the shapes that output_bounds gives, and overlap no input and
    * no other output, with one exception: an output that is the new content of an input (alias_input) may lie exactly on that input. Before
    * anything is computed, everything is checked: dtype, rank, dimensions, strides, byte size, device, alignment: INVALID_ARGUMENT or
    * SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor; ASSERTION_FAILED: a
@@ -367,8 +410,8 @@ typedef struct aotc_api {
    * to how many there are. GPU: waits for the run. */
   aotc_status (*context_profile)(const aotc_context* context, aotc_profile_step* steps, int32_t* n);
 
-  /* The shape that output i has after the latest run, where that found sizes in its data (io_info.found), else that of output_shapes. The
-   * run wrote a tensor of the shape of output_shapes; in each dimension the elements that there are come first. So where only the first
+  /* The shape that output i has after the latest run, where that found sizes in its data (io_info.found), else that of output_bounds. The
+   * run wrote a tensor of the shape of output_bounds; in each dimension the elements that there are come first. So where only the first
    * dimension is smaller they are the beginning of the buffer, densely; else row r of dimension 0 begins where it would in the whole
    * buffer. What lies behind them is written too, and means nothing. sizes: room for the output's rank. GPU: waits for the runs of this
    * context. WRONG_STATE: nothing was run, or the latest run failed. */
@@ -382,13 +425,17 @@ typedef struct aotc_api {
   aotc_status (*method_count)(const aotc_model* model, int32_t* out);
   /* name NULL: the i-th; else the method of that name, i is not looked at. */
   aotc_status (*method_get)(const aotc_model* model, int32_t i, const char* name, aotc_method_info* out);
-  /* As io_get, workspace_size, output_shapes and run, of a method. States are the artifact's: alike for all methods. The context keeps
+  /* As io_get, workspace_size, output_bounds and run, of a method. States are the artifact's: alike for all methods. The context keeps
    * what it worked out for the latest eight shapes of each method, and one workspace that grows to what the largest run needed. */
   aotc_status (*method_io_get)(const aotc_model* model, int32_t method, int32_t kind, int32_t i, aotc_io_info* out);
   aotc_status (*method_workspace_size)(const aotc_model* model, int32_t method, const aotc_context_options* options, const aotc_tensor* in,
                                        int32_t n, size_t* bytes);
-  aotc_status (*method_output_shapes)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
-                                      int32_t n_out);
+  union {
+    aotc_status (*method_output_bounds)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+                                        int32_t n_out);
+    aotc_status (*method_output_shapes)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
+                                        int32_t n_out) AOTC_DEPRECATED_("method_output_bounds");
+  };
   aotc_status (*run_method)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
                             int32_t n_out);
 
@@ -447,6 +494,18 @@ typedef struct aotc_api {
    * file; DAMAGED: cut off or, with AOTC_WEIGHTS_VERIFY, not what was written; OUT_OF_MEMORY; what `read` returned. */
   aotc_status (*model_swap_weights)(aotc_model* model, const aotc_weights_source* source, uint64_t* version);
 } aotc_api;
+
+/* 1 when the artifact has that function of the table. */
+#define AOTC_HAS(api, function) ((api)->struct_size > offsetof(aotc_api, function) && (api)->function)
+/* The latest revision all of whose functions the artifact has; of a later one than this header knows: AOTC_ABI_REVISION. */
+static inline int32_t aotc_api_revision(const aotc_api* api) {
+  return AOTC_HAS(api, model_swap_weights) ? 5
+         : AOTC_HAS(api, states_truncate)  ? 4
+         : AOTC_HAS(api, run_with)         ? 3
+         : AOTC_HAS(api, run_method)       ? 2
+         : AOTC_HAS(api, output_sizes)     ? 1
+                                           : 0;
+}
 
 /* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */
 const aotc_api* aotc_get_api(uint32_t min_version);

@@ -16,7 +16,8 @@
 //   model.method("decode", &decode).check();
 //   context.run(decode, {...}, {...}).check();
 //
-// A Model or Context that holds nothing (default-made, moved from, after a failure) gives AOTC_WRONG_STATE and empty lists.
+// A Model or Context that holds nothing (default-made, moved from, after a failure) gives AOTC_STATUS_WRONG_STATE and empty lists. What a
+// Model says of methods, inputs, outputs and states it has asked when it was loaded: where that fails, load does.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -35,12 +36,12 @@
 namespace aotc::host {
 
 struct [[nodiscard]] Status {
-  aotc_status code = AOTC_OK;
+  aotc_status code = AOTC_STATUS_OK;
   std::string message;
-  explicit operator bool() const { return code == AOTC_OK; }
+  explicit operator bool() const { return code == AOTC_STATUS_OK; }
 #if defined(__cpp_exceptions)
   void check() const {
-    if (code != AOTC_OK) throw std::runtime_error(message);
+    if (code != AOTC_STATUS_OK) throw std::runtime_error(message);
   }
 #endif
 };
@@ -143,7 +144,7 @@ struct ContextOptions {
 /// A part of a state: `length` elements along dimension `dim` (-1: the last) from `offset` on.
 inline aotc_state_range range(int32_t dim, int64_t offset, int64_t length) { return {dim, 0, offset, length}; }
 
-/// What may end a run before it is done; the statuses are AOTC_CANCELLED and AOTC_DEADLINE_EXCEEDED.
+/// What may end a run before it is done; the statuses are AOTC_STATUS_CANCELLED and AOTC_STATUS_DEADLINE_EXCEEDED.
 struct RunOptions {
   std::chrono::steady_clock::time_point deadline{};  ///< the epoch: none
   const std::atomic<int32_t>* cancel = nullptr;      ///< other than 0: the run ends. Borrowed for the call
@@ -155,18 +156,24 @@ struct Library {
   aotc_library lib{};
   ~Library() { aotc_library_close(&lib); }
 };
+struct MethodEntry {
+  std::string name;
+  std::vector<TensorInfo> inputs, outputs;
+};
 struct ModelHandle {
   std::shared_ptr<Library> library;
   aotc_model* model = nullptr;
+  std::vector<MethodEntry> methods;  ///< by index
+  std::vector<TensorInfo> states;
   ~ModelHandle() {
     if (model) library->lib.api->model_destroy(model);
   }
 };
 inline Status result(const aotc_api* api, aotc_status code) {
-  return code == AOTC_OK ? Status{} : Status{code, std::string(api->status_name(code)) + ": " + api->last_error()};
+  return code == AOTC_STATUS_OK ? Status{} : Status{code, std::string(api->status_name(code)) + ": " + api->last_error()};
 }
 inline Status holds_nothing(const char* what, const char* from) {
-  return {AOTC_WRONG_STATE, std::string("the ") + what + " holds nothing: make it with " + from};
+  return {AOTC_STATUS_WRONG_STATE, std::string("the ") + what + " holds nothing: make it with " + from};
 }
 /// Which method, of which artifact.
 struct MethodOf {
@@ -174,26 +181,26 @@ struct MethodOf {
   int32_t index = 0;
 };
 /// Whether the artifact's table has methods; one that is older has the one that calls without a method mean.
-inline bool has_methods(const aotc_api& api) { return api.struct_size > offsetof(aotc_api, run_method); }
-inline std::vector<std::string> method_names(const aotc_api& api, const aotc_model* model) {
-  if (!has_methods(api)) return {"forward"};
-  std::vector<std::string> names;
+inline bool has_methods(const aotc_api& api) { return AOTC_HAS(&api, run_method); }
+/// An older artifact's only method is called "forward".
+inline Status method_names(const aotc_api& api, const aotc_model* model, std::vector<MethodEntry>* methods) {
+  if (!has_methods(api)) return methods->push_back({"forward", {}, {}}), Status{};
   int32_t n = 0;
-  api.method_count(model, &n);
+  if (Status s = result(&api, api.method_count(model, &n)); !s) return s;
   for (int32_t i = 0; i < n; ++i) {
     aotc_method_info info = AOTC_METHOD_INFO_INIT;
-    if (api.method_get(model, i, nullptr, &info) == AOTC_OK) names.emplace_back(info.name);
+    if (Status s = result(&api, api.method_get(model, i, nullptr, &info)); !s) return s;
+    methods->push_back({info.name, {}, {}});
   }
-  return names;
+  return {};
 }
-inline Status find_method(const aotc_api& api, const aotc_model* model, const std::string& name, MethodOf* out) {
-  const std::vector<std::string> names = method_names(api, model);
+inline Status find_method(const ModelHandle& handle, const std::string& name, MethodOf* out) {
   std::string known;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return *out = {model, static_cast<int32_t>(i)}, Status{};
-    known += (known.empty() ? "" : ", ") + names[i];
+  for (size_t i = 0; i < handle.methods.size(); ++i) {
+    if (handle.methods[i].name == name) return *out = {handle.model, static_cast<int32_t>(i)}, Status{};
+    known += (known.empty() ? "" : ", ") + handle.methods[i].name;
   }
-  return {AOTC_NOT_FOUND, "the artifact has no method '" + name + "'; it has " + known};
+  return {AOTC_STATUS_NOT_FOUND, "the artifact has no method '" + name + "'; it has " + known};
 }
 inline Status io_count(const aotc_api& api, const MethodOf& m, int32_t kind, int32_t* n) {
   if (m.index == 0 || kind == AOTC_STATE) return result(&api, api.io_count(m.model, kind, n));
@@ -211,17 +218,17 @@ inline Status run(const aotc_api& api, aotc_context* c, const MethodOf& m, const
 }
 inline Status run_with(const aotc_api& api, aotc_context* c, const MethodOf& m, const std::vector<aotc_tensor>& in,
                        const std::vector<aotc_tensor>& out, const RunOptions& options) {
-  if (!AOTC_HAS(&api, run_with)) return {AOTC_INCOMPATIBLE, "the artifact is older than deadlines and cancelling"};
+  if (!AOTC_HAS(&api, run_with)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than deadlines and cancelling"};
   aotc_run_options raw = AOTC_RUN_OPTIONS_INIT;
   raw.deadline_ns = static_cast<uint64_t>(std::chrono::nanoseconds(options.deadline.time_since_epoch()).count());
   raw.cancel = reinterpret_cast<const int32_t*>(options.cancel);
   return result(&api,
                 api.run_with(c, m.index, in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()), &raw));
 }
-inline Status output_shapes(const aotc_api& api, aotc_context* c, const MethodOf& m, const aotc_tensor* in, int32_t n_in,
+inline Status output_bounds(const aotc_api& api, aotc_context* c, const MethodOf& m, const aotc_tensor* in, int32_t n_in,
                             int64_t* const* shapes, int32_t n_out) {
   return result(
-      &api, m.index == 0 ? api.output_shapes(c, in, n_in, shapes, n_out) : api.method_output_shapes(c, m.index, in, n_in, shapes, n_out));
+      &api, m.index == 0 ? api.output_bounds(c, in, n_in, shapes, n_out) : api.method_output_bounds(c, m.index, in, n_in, shapes, n_out));
 }
 inline Status infos(const aotc_api& api, const MethodOf& m, int32_t kind, std::vector<TensorInfo>* all) {
   int32_t n = 0;
@@ -232,6 +239,18 @@ inline Status infos(const aotc_api& api, const MethodOf& m, int32_t kind, std::v
     all->push_back({info.name, info.dtype, {info.dims, info.dims + info.rank}});
   }
   return {};
+}
+/// What the artifact says of the model's methods and states.
+inline Status describe(ModelHandle* handle) {
+  const aotc_api& api = *handle->library->lib.api;
+  if (Status s = method_names(api, handle->model, &handle->methods); !s) return s;
+  if (handle->methods.empty()) return {AOTC_STATUS_INCOMPATIBLE, "the artifact has no method"};
+  for (size_t i = 0; i < handle->methods.size(); ++i) {
+    const MethodOf method{handle->model, static_cast<int32_t>(i)};
+    if (Status s = infos(api, method, AOTC_INPUT, &handle->methods[i].inputs); !s) return s;
+    if (Status s = infos(api, method, AOTC_OUTPUT, &handle->methods[i].outputs); !s) return s;
+  }
+  return infos(api, {handle->model, 0}, AOTC_STATE, &handle->states);
 }
 inline std::vector<aotc_tensor> views(const std::vector<Tensor>& tensors) {
   std::vector<aotc_tensor> out;
@@ -244,19 +263,15 @@ inline std::vector<aotc_tensor> views(const std::vector<Tensor>& tensors) {
 class Method {
  public:
   Method() = default;
-  std::vector<TensorInfo> inputs() const { return infos(AOTC_INPUT); }
-  std::vector<TensorInfo> outputs() const { return infos(AOTC_OUTPUT); }
+  std::vector<TensorInfo> inputs() const { return handle_ ? entry().inputs : std::vector<TensorInfo>(); }
+  std::vector<TensorInfo> outputs() const { return handle_ ? entry().outputs : std::vector<TensorInfo>(); }
   int32_t index() const { return of_.index; }  ///< as aotc_api takes it
   explicit operator bool() const { return handle_ != nullptr; }
 
  private:
   friend class Model;
   friend class Context;
-  std::vector<TensorInfo> infos(int32_t kind) const {
-    std::vector<TensorInfo> all;
-    if (handle_) (void)detail::infos(*handle_->library->lib.api, of_, kind, &all).code;
-    return all;
-  }
+  const detail::MethodEntry& entry() const { return handle_->methods[static_cast<size_t>(of_.index)]; }
   std::shared_ptr<detail::ModelHandle> handle_;
   detail::MethodOf of_;
 };
@@ -314,25 +329,38 @@ class Context {
   Status run(const Method& method, const std::vector<Tensor>& in, const std::vector<Tensor>& out, const RunOptions& options) {
     return run(method, detail::views(in), detail::views(out), options);
   }
-  Status output_shapes(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
-    return output_shapes(detail::views(in), shapes);
+  Status output_bounds(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    return output_bounds(detail::views(in), shapes);
   }
-  /// The shapes that the outputs will have for inputs of these shapes.
-  Status output_shapes(const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+  /// The shapes of the outputs' buffers for inputs of these shapes; where a run finds sizes in its data, the most that they can be.
+  Status output_bounds(const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     if (!context_) return nothing();
     return shapes_of({model_->model, 0}, in, shapes);
   }
-  Status output_shapes(const Method& method, const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
-    return output_shapes(method, detail::views(in), shapes);
+  Status output_bounds(const Method& method, const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    return output_bounds(method, detail::views(in), shapes);
   }
-  Status output_shapes(const Method& method, const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+  Status output_bounds(const Method& method, const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     if (Status s = takes(method); !s) return s;
     return shapes_of(method.of_, in, shapes);
   }
-  /// The shape that output i of the latest run's method has after it, where that found sizes in its data; else that of output_shapes.
+  /// Names of before for output_bounds, which go with aotc 0.2.
+  AOTC_DEPRECATED_("output_bounds")
+  Status output_shapes(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) { return output_bounds(in, shapes); }
+  AOTC_DEPRECATED_("output_bounds")
+  Status output_shapes(const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) { return output_bounds(in, shapes); }
+  AOTC_DEPRECATED_("output_bounds")
+  Status output_shapes(const Method& method, const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    return output_bounds(method, in, shapes);
+  }
+  AOTC_DEPRECATED_("output_bounds")
+  Status output_shapes(const Method& method, const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
+    return output_bounds(method, in, shapes);
+  }
+  /// The shape that output i of the latest run's method has after it, where that found sizes in its data; else that of output_bounds.
   Status output_sizes(int32_t i, std::vector<int64_t>* sizes) {
     if (!context_) return nothing();
-    if (api()->struct_size <= offsetof(aotc_api, output_sizes)) return {AOTC_INCOMPATIBLE, "the artifact is older than output_sizes"};
+    if (!AOTC_HAS(api(), output_sizes)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than output_sizes"};
     aotc_io_info info = AOTC_IO_INFO_INIT;
     if (Status s = detail::io_get(*api(), {model_->model, latest_}, AOTC_OUTPUT, i, &info); !s) return s;
     sizes->resize(static_cast<size_t>(info.rank) + 1);  // not empty: data() of rank 0
@@ -385,7 +413,7 @@ class Context {
   Status copy_states(const std::vector<aotc_state_range>& to, Context& from, const std::vector<aotc_state_range>& part) {
     if (Status s = has_parts(); !s) return s;
     if (!from.context_) return nothing();
-    if (to.size() != part.size()) return {AOTC_INVALID_ARGUMENT, "copy_states: the parts have different numbers of ranges"};
+    if (to.size() != part.size()) return {AOTC_STATUS_INVALID_ARGUMENT, "copy_states: the parts have different numbers of ranges"};
     return detail::result(api(), api()->states_copy(context_, to.data(), from.context_, part.data(), static_cast<int32_t>(part.size())));
   }
   /// Behind the first `length` elements along `dim` the states, or the one of that name, have their initial content again.
@@ -403,23 +431,21 @@ class Context {
   Status takes(const Method& method) const {
     if (!context_) return nothing();
     if (!method) return detail::holds_nothing("method", "Model::method");
-    if (method.of_.model != model_->model) return {AOTC_INVALID_ARGUMENT, "the method is another model's"};
+    if (method.of_.model != model_->model) return {AOTC_STATUS_INVALID_ARGUMENT, "the method is another model's"};
     return {};
   }
   Status shapes_of(const detail::MethodOf& method, const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
-    std::vector<TensorInfo> outputs;
-    if (Status s = detail::infos(*api(), method, AOTC_OUTPUT, &outputs); !s) return s;
     shapes->clear();
-    for (const TensorInfo& o : outputs) shapes->emplace_back(o.dims.size());
+    for (const TensorInfo& o : model_->methods[static_cast<size_t>(method.index)].outputs) shapes->emplace_back(o.dims.size());
     std::vector<int64_t*> to;
     for (std::vector<int64_t>& shape : *shapes) to.push_back(shape.data());
-    return detail::output_shapes(*api(), context_, method, in.data(), static_cast<int32_t>(in.size()), to.data(),
+    return detail::output_bounds(*api(), context_, method, in.data(), static_cast<int32_t>(in.size()), to.data(),
                                  static_cast<int32_t>(to.size()));
   }
   static Status nothing() { return detail::holds_nothing("context", "Model::context"); }
   Status has_parts() const {
     if (!context_) return nothing();
-    return AOTC_HAS(api(), states_truncate) ? Status{} : Status{AOTC_INCOMPATIBLE, "the artifact is older than parts of states"};
+    return AOTC_HAS(api(), states_truncate) ? Status{} : Status{AOTC_STATUS_INCOMPATIBLE, "the artifact is older than parts of states"};
   }
   std::shared_ptr<detail::ModelHandle> model_;
   aotc_context* context_ = nullptr;
@@ -448,7 +474,7 @@ class Model {
       lib->api = get_api(AOTC_ABI_VERSION);
       if (lib->api) return aotc_library_probe("the linked model", device, lib);
       snprintf(lib->error, sizeof lib->error, "the linked model is older than this program: build it again");
-      return aotc_status{AOTC_INCOMPATIBLE};
+      return aotc_status{AOTC_STATUS_INCOMPATIBLE};
     });
   }
 
@@ -469,22 +495,27 @@ class Model {
   }
 
   /// The names of its methods; "forward" alone where the artifact is older than methods.
-  std::vector<std::string> methods() const { return handle_ ? detail::method_names(*api(), handle_->model) : std::vector<std::string>(); }
+  std::vector<std::string> methods() const {
+    std::vector<std::string> names;
+    if (handle_)
+      for (const detail::MethodEntry& m : handle_->methods) names.push_back(m.name);
+    return names;
+  }
   Status method(const std::string& name, Method* out) const {
     if (!handle_) return detail::holds_nothing("model", "Model::load");
-    if (Status s = detail::find_method(*api(), handle_->model, name, &out->of_); !s) return s;
+    if (Status s = detail::find_method(*handle_, name, &out->of_); !s) return s;
     out->handle_ = handle_;
     return {};
   }
   /// Of the first method; states are those of all.
-  std::vector<TensorInfo> inputs() const { return infos(AOTC_INPUT); }
-  std::vector<TensorInfo> outputs() const { return infos(AOTC_OUTPUT); }
-  std::vector<TensorInfo> states() const { return infos(AOTC_STATE); }
+  std::vector<TensorInfo> inputs() const { return handle_ ? handle_->methods.front().inputs : std::vector<TensorInfo>(); }
+  std::vector<TensorInfo> outputs() const { return handle_ ? handle_->methods.front().outputs : std::vector<TensorInfo>(); }
+  std::vector<TensorInfo> states() const { return handle_ ? handle_->states : std::vector<TensorInfo>(); }
   /// Gives the model, of which all copies and contexts have one, other weights while it is in use (aotc_api.model_swap_weights): runs that
   /// begin later take them. *version, which may be null, is that of the set.
   Status swap_weights(const aotc_weights_source* source, uint64_t* version = nullptr) const {
     if (!handle_) return detail::holds_nothing("model", "Model::load");
-    if (!AOTC_HAS(api(), model_swap_weights)) return {AOTC_INCOMPATIBLE, "the artifact is older than model_swap_weights"};
+    if (!AOTC_HAS(api(), model_swap_weights)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_swap_weights"};
     return detail::result(api(), api()->model_swap_weights(handle_->model, source, version));
   }
   /// The weights file at `path`, mapped.
@@ -523,25 +554,14 @@ class Model {
   template <class Open>
   static Status make(Model* out, const aotc_model_options* options, const Open& open) {
     auto library = std::make_shared<detail::Library>();
-    const aotc_status code = open(options ? options->device : AOTC_DEFAULT_DEVICE, &library->lib);
-    if (code != AOTC_OK) return Status{code, library->lib.error};
+    const aotc_status code = open(options ? options->device : AOTC_DEVICE_DEFAULT, &library->lib);
+    if (code != AOTC_STATUS_OK) return Status{code, library->lib.error};
     auto handle = std::make_shared<detail::ModelHandle>();
     handle->library = std::move(library);
     if (Status s = detail::result(handle->library->lib.api, handle->library->lib.api->model_create(options, &handle->model)); !s) return s;
+    if (Status s = detail::describe(handle.get()); !s) return s;
     out->handle_ = std::move(handle);
     return {};
-  }
-  std::vector<TensorInfo> infos(int32_t kind) const {
-    std::vector<TensorInfo> all;
-    if (!handle_) return all;
-    int32_t n = 0;
-    api()->io_count(handle_->model, kind, &n);
-    for (int32_t i = 0; i < n; ++i) {
-      aotc_io_info info = AOTC_IO_INFO_INIT;
-      if (api()->io_get(handle_->model, kind, i, &info) != AOTC_OK) break;
-      all.push_back({info.name, info.dtype, {info.dims, info.dims + info.rank}});
-    }
-    return all;
   }
   std::shared_ptr<detail::ModelHandle> handle_;
 };

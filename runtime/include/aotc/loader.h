@@ -1,7 +1,7 @@
 /* Loads a model.so: is it whole, dlopen, version check, probe. C11 and C++17; header-only; link with -ldl where the C library needs it.
  *
  *   aotc_library lib;
- *   if (aotc_library_open("model.so", AOTC_DEFAULT_DEVICE, &lib) != AOTC_OK) { puts(lib.error); return 1; }
+ *   if (aotc_library_open("model.so", AOTC_DEVICE_DEFAULT, &lib) != AOTC_STATUS_OK) { puts(lib.error); return 1; }
  *   lib.api->model_create(NULL, &model); ...
  *   aotc_library_close(&lib);
  *
@@ -72,17 +72,17 @@ static inline aotc_status aotc_dlopen_same(const char* path, const aotc_elf* fil
   if (!lib->handle) {
     const char* why = dlerror();
     snprintf(lib->error, sizeof lib->error, "%.500s", why ? why : "dlopen failed");
-    return AOTC_NOT_FOUND;
+    return AOTC_STATUS_NOT_FOUND;
   }
-  if (aotc_loaded_build(lib->handle) == file->build) return AOTC_OK;
+  if (aotc_loaded_build(lib->handle) == file->build) return AOTC_STATUS_OK;
   aotc_library_close(lib);
-  return AOTC_WRONG_STATE;
+  return AOTC_STATUS_WRONG_STATE;
 }
 
 static inline aotc_status aotc_written_over(const char* name, aotc_library* lib) {
   snprintf(lib->error, sizeof lib->error,
            "%.300s was written over while what it was before is open in this process: copy to another name and rename it", name);
-  return AOTC_WRONG_STATE;
+  return AOTC_STATUS_WRONG_STATE;
 }
 
 /* dlopen of the file that is there now, once it has been checked. WRONG_STATE: it gave another file, or the file was replaced meanwhile.
@@ -92,12 +92,12 @@ static inline aotc_status aotc_dlopen_checked(const char* path, int tries, aotc_
   aotc_elf file;
   int way;
   aotc_status status = aotc_elf_check(path, AOTC_CHECK_CODE, &file, lib->error, sizeof lib->error);
-  if (status != AOTC_OK) return status;
+  if (status != AOTC_STATUS_OK) return status;
   aotc_elf_close(&file);
   for (way = file.build ? 0 : 1; way < 2; ++way) { /* what has no number of its build cannot be compared by it */
     if (way == 1 && !aotc_path_apart(path, file.seal.self_hash, tries, apart)) break;
     status = aotc_dlopen_same(way == 0 ? path : apart, &file, lib);
-    if (status != AOTC_WRONG_STATE) return status;
+    if (status != AOTC_STATUS_WRONG_STATE) return status;
   }
   return aotc_written_over(path, lib);
 }
@@ -107,17 +107,17 @@ static inline aotc_status aotc_library_table(const char* name, aotc_library* lib
   aotc_get_api_fn get;
   *(void**)&get = dlsym(lib->handle, "aotc_get_api");
   lib->api = get ? get(AOTC_ABI_VERSION) : NULL;
-  if (lib->api) return AOTC_OK;
+  if (lib->api) return AOTC_STATUS_OK;
   snprintf(lib->error, sizeof lib->error, get ? "%.400s is older than this program: build it again" : "%.400s is not an artifact of aotc",
            name);
   aotc_library_close(lib);
-  return AOTC_INCOMPATIBLE;
+  return AOTC_STATUS_INCOMPATIBLE;
 }
 
 /* Asks what was loaded whether this machine can run it. */
 static inline aotc_status aotc_library_probe(const char* name, int32_t device, aotc_library* lib) {
   const aotc_status status = lib->api->probe(device);
-  if (status == AOTC_OK) return status;
+  if (status == AOTC_STATUS_OK) return status;
   snprintf(lib->error, sizeof lib->error, "%.120s: %.380s", name, lib->api->last_error());
   aotc_library_close(lib);
   return status;
@@ -145,16 +145,16 @@ static inline aotc_status aotc_load_own(int fd, const char* name, aotc_library* 
   aotc_elf file;
   int tries, proc;
   aotc_status status = aotc_elf_check_fd(fd, name, AOTC_CHECK_CODE, &file, lib->error, sizeof lib->error);
-  if (status != AOTC_OK) return status;
+  if (status != AOTC_STATUS_OK) return status;
   aotc_elf_close(&file);
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  status = AOTC_WRONG_STATE;
-  for (tries = 0; status == AOTC_WRONG_STATE && tries < AOTC_LOAD_TRIES; ++tries) {
+  status = AOTC_STATUS_WRONG_STATE;
+  for (tries = 0; status == AOTC_STATUS_WRONG_STATE && tries < AOTC_LOAD_TRIES; ++tries) {
     if (!aotc_path_apart(path, file.seal.self_hash, tries, apart)) break;
     status = aotc_dlopen_same(apart, &file, lib);
   }
-  if (status == AOTC_OK) return aotc_library_table(name, lib);
-  if (status == AOTC_WRONG_STATE) return aotc_written_over(name, lib);
+  if (status == AOTC_STATUS_OK) return aotc_library_table(name, lib);
+  if (status == AOTC_STATUS_WRONG_STATE) return aotc_written_over(name, lib);
   proc = aotc_open_file(path);
   if (proc >= 0)
     close(proc);
@@ -175,7 +175,7 @@ static inline aotc_status aotc_load_copy(const unsigned char* data, uint64_t byt
     const int why = errno;
     snprintf(lib->error, sizeof lib->error, "%.200s cannot be loaded: the system call memfd_create (Linux 3.17) %s: %s", name,
              why == ENOSYS || why == EPERM || why == EACCES ? "is not there or not allowed to this process" : "failed", strerror(why));
-    return why == ENOSYS || why == EPERM || why == EACCES ? AOTC_INCOMPATIBLE : AOTC_OUT_OF_MEMORY;
+    return why == ENOSYS || why == EPERM || why == EACCES ? AOTC_STATUS_INCOMPATIBLE : AOTC_STATUS_OUT_OF_MEMORY;
   }
   while (done < bytes) {
     const ssize_t wrote = write(fd, data + done, (size_t)(bytes - done));
@@ -184,7 +184,7 @@ static inline aotc_status aotc_load_copy(const unsigned char* data, uint64_t byt
       snprintf(lib->error, sizeof lib->error, "no memory for the %llu bytes of %.300s: %s", (unsigned long long)bytes, name,
                strerror(errno));
       close(fd);
-      return AOTC_OUT_OF_MEMORY;
+      return AOTC_STATUS_OUT_OF_MEMORY;
     }
     done += (uint64_t)wrote;
   }
@@ -203,15 +203,15 @@ static inline aotc_status aotc_load_copy(const unsigned char* data, uint64_t byt
  * (copy to another name and rename it), or another takes its place all the time. */
 static inline aotc_status aotc_library_load(const char* path, aotc_library* lib) {
   char local[AOTC_LOAD_PATH];
-  aotc_status status = AOTC_WRONG_STATE;
+  aotc_status status = AOTC_STATUS_WRONG_STATE;
   int tries;
   memset(lib, 0, sizeof *lib);
   if (!strchr(path, '/')) {
     snprintf(local, sizeof local, "./%s", path);
     path = local;
   }
-  for (tries = 0; status == AOTC_WRONG_STATE && tries < AOTC_LOAD_TRIES; ++tries) status = aotc_dlopen_checked(path, tries, lib);
-  return status == AOTC_OK ? aotc_library_table(path, lib) : status;
+  for (tries = 0; status == AOTC_STATUS_WRONG_STATE && tries < AOTC_LOAD_TRIES; ++tries) status = aotc_dlopen_checked(path, tries, lib);
+  return status == AOTC_STATUS_OK ? aotc_library_table(path, lib) : status;
 }
 
 /* As aotc_library_load, of the bytes of an artifact's file in memory, which are borrowed for the call: they are copied into a file without
@@ -222,7 +222,7 @@ static inline aotc_status aotc_library_load_memory(const void* data, uint64_t by
   memset(lib, 0, sizeof *lib);
   if (!data || !bytes) {
     snprintf(lib->error, sizeof lib->error, data ? "%s is empty" : "%s: there is none, data is null", name);
-    return data ? AOTC_DAMAGED : AOTC_INVALID_ARGUMENT;
+    return data ? AOTC_STATUS_DAMAGED : AOTC_STATUS_INVALID_ARGUMENT;
   }
   return aotc_load_copy((const unsigned char*)data, bytes, name, lib);
 }
@@ -243,7 +243,7 @@ static inline aotc_status aotc_library_load_fd(int fd, aotc_library* lib) {
   if (offset < 0) {
     snprintf(lib->error, sizeof lib->error, "%s %s%s", name,
              errno == EBADF ? "is not open" : "is no regular file: ", errno == EBADF ? "" : strerror(errno));
-    return AOTC_NOT_FOUND;
+    return AOTC_STATUS_NOT_FOUND;
   }
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   if (seals < 0 || (seals & AOTC_SEALED_CONTENT) == AOTC_SEALED_CONTENT) {
@@ -256,7 +256,7 @@ static inline aotc_status aotc_library_load_fd(int fd, aotc_library* lib) {
   }
   status = aotc_map_descriptor(fd, name, &data, &bytes, lib->error, sizeof lib->error);
   lseek(fd, offset, SEEK_SET);
-  if (status != AOTC_OK) return status;
+  if (status != AOTC_STATUS_OK) return status;
   status = aotc_load_copy(data, bytes, name, lib);
   munmap((void*)data, (size_t)bytes);
   return status;
@@ -266,13 +266,13 @@ static inline aotc_status aotc_library_load_fd(int fd, aotc_library* lib) {
  * driver failed. */
 static inline aotc_status aotc_library_open(const char* path, int32_t device, aotc_library* lib) {
   const aotc_status status = aotc_library_load(path, lib);
-  return status == AOTC_OK ? aotc_library_probe(path, device, lib) : status;
+  return status == AOTC_STATUS_OK ? aotc_library_probe(path, device, lib) : status;
 }
 
 /* aotc_library_load_memory, and asks as aotc_library_open. */
 static inline aotc_status aotc_library_open_memory(const void* data, uint64_t bytes, int32_t device, aotc_library* lib) {
   const aotc_status status = aotc_library_load_memory(data, bytes, lib);
-  return status == AOTC_OK ? aotc_library_probe("the artifact in memory", device, lib) : status;
+  return status == AOTC_STATUS_OK ? aotc_library_probe("the artifact in memory", device, lib) : status;
 }
 
 /* aotc_library_load_fd, and asks as aotc_library_open. */
@@ -280,11 +280,8 @@ static inline aotc_status aotc_library_open_fd(int fd, int32_t device, aotc_libr
   char name[64];
   const aotc_status status = aotc_library_load_fd(fd, lib);
   snprintf(name, sizeof name, "descriptor %d", fd);
-  return status == AOTC_OK ? aotc_library_probe(name, device, lib) : status;
+  return status == AOTC_STATUS_OK ? aotc_library_probe(name, device, lib) : status;
 }
-
-/* 1 when the artifact has that function of the table: for functions newer than version 1. */
-#define AOTC_HAS(api, function) ((api)->struct_size > offsetof(aotc_api, function) && (api)->function)
 
 #ifdef __cplusplus
 }

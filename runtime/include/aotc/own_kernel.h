@@ -53,7 +53,7 @@ typedef struct aotc_op_args {
   int32_t n_in, n_out, n_attr;
   int32_t thread, threads; /* CPU: 0 .. threads-1 */
   void* scratch;           /* CPU: this thread's, 64-byte aligned; GPU: the launch's. scratch_bytes of the description, content undefined */
-  volatile int32_t* fault; /* *fault = 1: an index is out of range, the run fails with AOTC_INDEX_OUT_OF_RANGE */
+  volatile int32_t* fault; /* *fault = 1: an index is out of range, the run fails with AOTC_STATUS_INDEX_OUT_OF_RANGE */
 } aotc_op_args;
 
 #ifdef __cplusplus

@@ -17,6 +17,10 @@
 #include "aotc/aotc.h"
 #include "aotc/detail/blob_hash.h"
 
+#ifndef AOTC_ABI_REVISION
+#error "include this before headers that an older aotc generated: they have an older aotc.h in them"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -66,7 +70,7 @@ static inline uint64_t aotc_elf_word(const unsigned char* p, int bytes) { /* x86
 
 static inline aotc_status aotc_elf_fault(const aotc_elf* elf, const char* path, const char* what, char* error, size_t n) {
   snprintf(error, n, "%.300s is cut off or damaged: %s (it has %llu bytes)", path, what, (unsigned long long)elf->bytes);
-  return AOTC_DAMAGED;
+  return AOTC_STATUS_DAMAGED;
 }
 
 static inline void aotc_elf_close(aotc_elf* elf) {
@@ -88,11 +92,11 @@ static inline aotc_status aotc_map_descriptor(int fd, const char* name, const un
              : size == 0 ? "is empty"
                          : "is no regular file",
              size > 0 ? strerror(errno) : "");
-    return size == 0 ? AOTC_DAMAGED : AOTC_NOT_FOUND;
+    return size == 0 ? AOTC_STATUS_DAMAGED : AOTC_STATUS_NOT_FOUND;
   }
   *data = (const unsigned char*)map;
   *bytes = (uint64_t)size;
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /* Opens a file for reading without waiting for a FIFO's other end. -1: errno says why. */
@@ -112,7 +116,7 @@ static inline aotc_status aotc_map_file(const char* path, const unsigned char** 
   *bytes = 0;
   if (fd < 0) {
     snprintf(error, n, "%.300s: %s", path, strerror(errno));
-    return AOTC_NOT_FOUND;
+    return AOTC_STATUS_NOT_FOUND;
   }
   status = aotc_map_descriptor(fd, path, data, bytes, error, n);
   close(fd);
@@ -156,7 +160,7 @@ static inline aotc_status aotc_elf_read(const char* path, aotc_elf* elf, char* e
       aotc_elf_word(h + 54, 2) != AOTC_ELF_SEGMENT) {
     if (elf->bytes < AOTC_ELF_HEADER) return aotc_elf_fault(elf, path, "it has no whole header", error, n);
     snprintf(error, n, "%.300s is no shared object for x86-64 Linux", path);
-    return AOTC_INCOMPATIBLE;
+    return AOTC_STATUS_INCOMPATIBLE;
   }
   segments = aotc_elf_word(h + 32, 8);
   count = aotc_elf_word(h + 56, 2);
@@ -179,14 +183,14 @@ static inline aotc_status aotc_elf_read(const char* path, aotc_elf* elf, char* e
     elf->load[k].from = offset;
     elf->load[k].to = offset + size;
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 static inline aotc_status aotc_elf_open(const char* path, aotc_elf* elf, char* error, size_t n) {
   aotc_status status;
   memset(elf, 0, sizeof *elf);
   status = aotc_map_file(path, &elf->data, &elf->bytes, error, n);
-  return status == AOTC_OK ? aotc_elf_read(path, elf, error, n) : status;
+  return status == AOTC_STATUS_OK ? aotc_elf_read(path, elf, error, n) : status;
 }
 
 /* Adds [from, to) without the holes, which are in order and may lie anywhere. */
@@ -250,14 +254,14 @@ static inline const char* aotc_elf_damage(const aotc_elf* elf, int32_t what) {
 
 /* What follows upon aotc_elf_open or aotc_elf_read, and their status: is it an artifact, and whole? Unmaps what is not. */
 static inline aotc_status aotc_elf_judge(aotc_status status, const char* path, int32_t what, aotc_elf* elf, char* error, size_t n) {
-  if (status == AOTC_OK && what >= AOTC_CHECK_CODE && !elf->seal_at) {
+  if (status == AOTC_STATUS_OK && what >= AOTC_CHECK_CODE && !elf->seal_at) {
     snprintf(error, n, "%.300s is not an artifact of aotc (it has no note of aotc)", path);
-    status = AOTC_INCOMPATIBLE;
-  } else if (status == AOTC_OK) {
+    status = AOTC_STATUS_INCOMPATIBLE;
+  } else if (status == AOTC_STATUS_OK) {
     const char* damage = aotc_elf_damage(elf, what);
     if (damage) status = aotc_elf_fault(elf, path, damage, error, n);
   }
-  if (status != AOTC_OK) aotc_elf_close(elf);
+  if (status != AOTC_STATUS_OK) aotc_elf_close(elf);
   return status;
 }
 
@@ -271,7 +275,7 @@ static inline aotc_status aotc_elf_check_fd(int fd, const char* name, int32_t wh
   aotc_status status;
   memset(elf, 0, sizeof *elf);
   status = aotc_map_descriptor(fd, name, &elf->data, &elf->bytes, error, n);
-  if (status == AOTC_OK) status = aotc_elf_read(name, elf, error, n);
+  if (status == AOTC_STATUS_OK) status = aotc_elf_read(name, elf, error, n);
   return aotc_elf_judge(status, name, what, elf, error, n);
 }
 
@@ -284,7 +288,7 @@ static inline aotc_status aotc_file_check(const char* path, int32_t what, aotc_s
   aotc_elf elf;
   const aotc_status status = aotc_elf_check(path, what, &elf, error, error_bytes);
   if (seal) *seal = elf.seal;
-  if (status == AOTC_OK) aotc_elf_close(&elf);
+  if (status == AOTC_STATUS_OK) aotc_elf_close(&elf);
   return status;
 }
 
@@ -297,20 +301,20 @@ static inline aotc_status aotc_weights_fit(const unsigned char* data, uint64_t b
   if (bytes >= sizeof trailer) memcpy(&trailer, data + bytes - sizeof trailer, sizeof trailer);
   if (bytes < sizeof trailer || memcmp(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic) != 0) {
     snprintf(error, error_bytes, "%.300s is no weights file of aotc, or is cut off or damaged", path);
-    return AOTC_DAMAGED;
+    return AOTC_STATUS_DAMAGED;
   }
   if (bytes != expected || (trailer.hash != weights_hash && (layout == 0 || trailer.layout != layout))) {
     snprintf(error, error_bytes,
              "%.300s belongs to another artifact (its layout is %016llx, this artifact's is %016llx): aotc weights MODEL.pt2 --for "
              "ARTIFACT.so makes one that fits",
              path, (unsigned long long)trailer.layout, (unsigned long long)layout);
-    return AOTC_INCOMPATIBLE;
+    return AOTC_STATUS_INCOMPATIBLE;
   }
   if (what >= AOTC_CHECK_ALL && aotc_blob_hash(data, weights_bytes) != trailer.hash) {
     snprintf(error, error_bytes, "%.300s is damaged: its content does not have the hash %016llx", path, (unsigned long long)trailer.hash);
-    return AOTC_DAMAGED;
+    return AOTC_STATUS_DAMAGED;
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /* As aotc_weights_check, of a file that is mapped. */
@@ -321,23 +325,23 @@ static inline aotc_status aotc_weights_compare(const unsigned char* data, uint64
   if (bytes != expected) {
     snprintf(error, error_bytes, "%.300s is cut off, or of another build: it has %llu bytes, but this artifact's weights have %llu", path,
              (unsigned long long)bytes, (unsigned long long)expected);
-    return bytes < expected ? AOTC_DAMAGED : AOTC_INCOMPATIBLE;
+    return bytes < expected ? AOTC_STATUS_DAMAGED : AOTC_STATUS_INCOMPATIBLE;
   }
   memcpy(&trailer, data + weights_bytes, sizeof trailer);
   if (memcmp(trailer.magic, AOTC_WEIGHTS_MAGIC, sizeof trailer.magic) != 0) {
     snprintf(error, error_bytes, "%.300s is not a weights file of aotc, or is damaged", path);
-    return AOTC_INCOMPATIBLE;
+    return AOTC_STATUS_INCOMPATIBLE;
   }
   if (trailer.hash != weights_hash) {
     snprintf(error, error_bytes, "%.300s belongs to another build of the model (its stamp is %016llx, this artifact's is %016llx)", path,
              (unsigned long long)trailer.hash, (unsigned long long)weights_hash);
-    return AOTC_INCOMPATIBLE;
+    return AOTC_STATUS_INCOMPATIBLE;
   }
   if (what >= AOTC_CHECK_ALL && aotc_blob_hash(data, weights_bytes) != weights_hash) {
     snprintf(error, error_bytes, "%.300s is damaged: its content does not have the hash %016llx", path, (unsigned long long)weights_hash);
-    return AOTC_DAMAGED;
+    return AOTC_STATUS_DAMAGED;
   }
-  return AOTC_OK;
+  return AOTC_STATUS_OK;
 }
 
 /* Checks the weights file of an artifact: size and stamp, and with AOTC_CHECK_ALL every byte. weights_bytes, weights_hash: of the
@@ -347,7 +351,7 @@ static inline aotc_status aotc_weights_check(const char* path, int32_t what, uin
   const unsigned char* data;
   uint64_t bytes;
   aotc_status status = aotc_map_file(path, &data, &bytes, error, error_bytes);
-  if (status != AOTC_OK) return status;
+  if (status != AOTC_STATUS_OK) return status;
   status = aotc_weights_compare(data, bytes, path, what, weights_bytes, weights_hash, error, error_bytes);
   munmap((void*)data, (size_t)bytes);
   return status;

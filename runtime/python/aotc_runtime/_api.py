@@ -150,7 +150,7 @@ class Context(_native.Context):
         inputs: in the model's order, by name, or the array itself where there is one. Each exports a buffer (NumPy), DLPack (torch, on
         the model's GPU too) or __array_interface__. Dense row-major ones are read in place, others copied. bfloat16 and float8 may also
         come as unsigned integers of their bits.
-        outputs: arrays that are written in place, dense, of the shapes of output_shapes; they are returned. None: a tuple of new NumPy
+        outputs: arrays that are written in place, dense, of the shapes of output_bounds; they are returned. None: a tuple of new NumPy
         arrays (of ml_dtypes' types for bfloat16 and float8 where that package is, else their bits), without NumPy of Tensors; where sizes
         depend on data, of the sizes that they have.
         timeout: seconds; a run that takes longer raises DeadlineExceeded. cancel: a Cancel that any thread may set; the run raises

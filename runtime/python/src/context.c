@@ -19,7 +19,7 @@ static PyObject* failed(const context* c, aotc_status status) { return aotc_rais
 /* A call begins: 0, or -1 with an exception where the context is closed. Each ends with leave(). */
 static int enter(context* c) {
   if (!c->context) {
-    aotc_raise(c->model->module, AOTC_WRONG_STATE, "the context is closed");
+    aotc_raise(c->model->module, AOTC_STATUS_WRONG_STATE, "the context is closed");
     return -1;
   }
   ++c->calls;
@@ -75,7 +75,7 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
   Py_BEGIN_ALLOW_THREADS;
   status = api_of(c)->context_create(c->model->model, &options, &c->context);
   Py_END_ALLOW_THREADS;
-  if (status == AOTC_OK) return (PyObject*)c;
+  if (status == AOTC_STATUS_OK) return (PyObject*)c;
   failed(c, status);
   Py_DECREF((PyObject*)c);
   return NULL;
@@ -94,8 +94,8 @@ static PyObject* make_outputs(context* c, const aotc_views* in) {
   PyObject* all = sizes && shapes ? PyTuple_New(n) : PyErr_NoMemory();
   if (all) {
     for (int32_t i = 0; i < n; ++i) shapes[i] = sizes + (size_t)i * kMaxRank;
-    const aotc_status status = api_of(c)->output_shapes(c->context, in->tensor, in->n, shapes, n);
-    if (status != AOTC_OK) {
+    const aotc_status status = api_of(c)->output_bounds(c->context, in->tensor, in->n, shapes, n);
+    if (status != AOTC_STATUS_OK) {
       failed(c, status);
       Py_CLEAR(all);
     }
@@ -123,7 +123,7 @@ static PyObject* narrowed(context* c, PyObject* made) {
       Py_INCREF(one);
     } else {
       const aotc_status status = api_of(c)->output_sizes(c->context, i, sizes);
-      one = status == AOTC_OK ? aotc_tensor_narrowed(one, sizes) : failed(c, status);
+      one = status == AOTC_STATUS_OK ? aotc_tensor_narrowed(one, sizes) : failed(c, status);
     }
     if (!one || PyTuple_SetItem(all, i, one) != 0) Py_CLEAR(all);
   }
@@ -139,7 +139,7 @@ static int finds_sizes(const aotc_python_model* m) {
 
 static int all_on_gpu(const aotc_views* views) {
   for (int32_t i = 0; i < views->n; ++i)
-    if (views->tensor[i].device == AOTC_HOST) return 0;
+    if (views->tensor[i].device == AOTC_DEVICE_HOST) return 0;
   return 1;
 }
 
@@ -190,7 +190,7 @@ static int open_stop(const context* c, PyObject* timeout, PyObject* cancel, stop
   if (cancel == Py_None) cancel = NULL;
   if (!timeout && !cancel) return 0;
   if (!AOTC_HAS(api_of(c), run_with)) {
-    aotc_raise(c->model->module, AOTC_INCOMPATIBLE, "the artifact is older than timeouts and cancelling");
+    aotc_raise(c->model->module, AOTC_STATUS_INCOMPATIBLE, "the artifact is older than timeouts and cancelling");
     return -1;
   }
   if (timeout) {
@@ -241,7 +241,7 @@ static PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObje
   Py_END_ALLOW_THREADS;
   close_stop(&s);
   PyObject* result = NULL;
-  if (status != AOTC_OK) {
+  if (status != AOTC_STATUS_OK) {
     failed(c, status);
     Py_XDECREF(k.made);
   } else if (k.made) {
@@ -262,7 +262,7 @@ static PyObject* time_runs(PyObject* self, PyObject* args) {
   PyObject *inputs, *outputs;
   Py_ssize_t runs;
   call k;
-  aotc_status status = AOTC_OK;
+  aotc_status status = AOTC_STATUS_OK;
   if (!PyArg_ParseTuple(args, "OOn:_time", &inputs, &outputs, &runs)) return NULL;
   if (runs < 0 || runs > 100000000) return PyErr_Format(PyExc_ValueError, "_time: %zd runs", runs);
   uint64_t* ns = malloc(sizeof(uint64_t) * (size_t)(runs + 1));
@@ -273,14 +273,14 @@ static PyObject* time_runs(PyObject* self, PyObject* args) {
   }
   const aotc_api* api = api_of(c);
   Py_BEGIN_ALLOW_THREADS;
-  for (Py_ssize_t i = 0; i < runs && status == AOTC_OK; ++i) {
+  for (Py_ssize_t i = 0; i < runs && status == AOTC_STATUS_OK; ++i) {
     const uint64_t begin = now_ns();
     status = api->run(c->context, k.in.tensor, k.in.n, k.out.tensor, k.out.n);
-    if (status == AOTC_OK) status = api->synchronize(c->context);
+    if (status == AOTC_STATUS_OK) status = api->synchronize(c->context);
     ns[i] = now_ns() - begin;
   }
   Py_END_ALLOW_THREADS;
-  PyObject* list = status == AOTC_OK ? PyList_New(runs) : failed(c, status);
+  PyObject* list = status == AOTC_STATUS_OK ? PyList_New(runs) : failed(c, status);
   for (Py_ssize_t i = 0; list && i < runs; ++i) {
     PyObject* one = PyLong_FromUnsignedLongLong(ns[i]);
     if (!one || PyList_SetItem(list, i, one) != 0) Py_CLEAR(list);
@@ -292,7 +292,7 @@ static PyObject* time_runs(PyObject* self, PyObject* args) {
   return list;
 }
 
-static PyObject* output_shapes(PyObject* self, PyObject* inputs) {
+static PyObject* output_bounds(PyObject* self, PyObject* inputs) {
   context* c = (context*)self;
   aotc_views in;
   if (enter(c) != 0) return NULL;
@@ -305,8 +305,8 @@ static PyObject* output_shapes(PyObject* self, PyObject* inputs) {
       PyErr_NoMemory();
     } else {
       for (int32_t i = 0; i < n; ++i) shapes[i] = sizes + (size_t)i * kMaxRank;
-      const aotc_status status = api_of(c)->output_shapes(c->context, in.tensor, in.n, shapes, n);
-      all = status == AOTC_OK ? PyTuple_New(n) : failed(c, status);
+      const aotc_status status = api_of(c)->output_bounds(c->context, in.tensor, in.n, shapes, n);
+      all = status == AOTC_STATUS_OK ? PyTuple_New(n) : failed(c, status);
       for (int32_t i = 0; all && i < n; ++i) {
         PyObject* shape = aotc_shape_tuple(shapes[i], c->model->io[AOTC_OUTPUT][i].info.rank);
         if (!shape || PyTuple_SetItem(all, i, shape) != 0) Py_CLEAR(all);
@@ -332,7 +332,7 @@ static PyObject* output_sizes(PyObject* self, PyObject* argument) {
   status = api_of(c)->output_sizes(c->context, (int32_t)i, sizes);
   Py_END_ALLOW_THREADS;
   leave(c);
-  if (status != AOTC_OK) return failed(c, status);
+  if (status != AOTC_STATUS_OK) return failed(c, status);
   return aotc_shape_tuple(sizes, c->model->io[AOTC_OUTPUT][i].info.rank);
 }
 
@@ -346,7 +346,7 @@ static PyObject* synchronize(PyObject* self, PyObject* unused) {
   Py_END_ALLOW_THREADS;
   leave(c);
   Py_CLEAR(c->held);
-  if (status != AOTC_OK) return failed(c, status);
+  if (status != AOTC_STATUS_OK) return failed(c, status);
   Py_RETURN_NONE;
 }
 
@@ -369,7 +369,7 @@ static PyObject* state_reset(PyObject* self, PyObject* const* args, Py_ssize_t n
   Py_END_ALLOW_THREADS;
   Py_XDECREF(text);
   leave(c);
-  if (status != AOTC_OK) return failed(c, status);
+  if (status != AOTC_STATUS_OK) return failed(c, status);
   Py_RETURN_NONE;
 }
 
@@ -382,7 +382,7 @@ static const aotc_io* state_named(const context* c, PyObject* name) {
   PyErr_Clear();
   snprintf(text, sizeof text, "there is no state '%.200s'", bytes ? PyBytes_AsString(bytes) : "?");
   Py_XDECREF(bytes);
-  aotc_raise(c->model->module, AOTC_NOT_FOUND, text);
+  aotc_raise(c->model->module, AOTC_STATUS_NOT_FOUND, text);
   return NULL;
 }
 
@@ -416,7 +416,7 @@ static int read_ranges(PyObject* object, ranges* r) {
 /* 0, or -1 with an exception where the artifact is too old for parts of states. */
 static int has_parts(const context* c) {
   if (AOTC_HAS(api_of(c), states_truncate)) return 0;
-  aotc_raise(c->model->module, AOTC_INCOMPATIBLE, "the artifact is older than parts of states");
+  aotc_raise(c->model->module, AOTC_STATUS_INCOMPATIBLE, "the artifact is older than parts of states");
   return -1;
 }
 
@@ -441,7 +441,7 @@ static PyObject* move_state(context* c, const aotc_io* io, PyObject* object, con
   Py_END_ALLOW_THREADS;
   aotc_view_close(&view);
   leave(c);
-  if (status != AOTC_OK) return failed(c, status);
+  if (status != AOTC_STATUS_OK) return failed(c, status);
   Py_INCREF(object);
   return object;
 }
@@ -483,7 +483,7 @@ static PyObject* state_write(PyObject* self, PyObject* args) {
 /* The end of a call that was entered. */
 static PyObject* done(context* c, aotc_status status) {
   leave(c);
-  if (status != AOTC_OK) return failed(c, status);
+  if (status != AOTC_STATUS_OK) return failed(c, status);
   Py_RETURN_NONE;
 }
 
@@ -563,7 +563,7 @@ static PyObject* info(PyObject* self, PyObject* unused) {
   if (enter(c) != 0) return NULL;
   const aotc_status status = api_of(c)->context_get_info(c->context, &i);
   leave(c);
-  if (status != AOTC_OK) return failed(c, status);
+  if (status != AOTC_STATUS_OK) return failed(c, status);
   return Py_BuildValue("(KKKKziiK)", (unsigned long long)i.workspace_bytes, (unsigned long long)i.arena_bytes,
                        (unsigned long long)i.scratch_bytes, (unsigned long long)i.state_bytes, i.variant, (int)i.threads, (int)i.graphs,
                        (unsigned long long)i.weights_version);
@@ -578,9 +578,9 @@ static PyObject* profile(PyObject* self, PyObject* unused) {
   aotc_status status = api_of(c)->context_profile(c->context, NULL, &n);
   aotc_profile_step* steps = calloc((size_t)(n > 0 ? n : 1), sizeof *steps);
   int32_t got = n;
-  if (status == AOTC_OK && steps) status = api_of(c)->context_profile(c->context, steps, &got);
+  if (status == AOTC_STATUS_OK && steps) status = api_of(c)->context_profile(c->context, steps, &got);
   leave(c);
-  PyObject* list = !steps ? PyErr_NoMemory() : status == AOTC_OK ? PyList_New(0) : failed(c, status);
+  PyObject* list = !steps ? PyErr_NoMemory() : status == AOTC_STATUS_OK ? PyList_New(0) : failed(c, status);
   for (int32_t i = 0; list && i < (got < n ? got : n); ++i) {
     PyObject* one = Py_BuildValue("(zKi)", steps[i].label, (unsigned long long)steps[i].ns, (int)steps[i].threads);
     if (!one || PyList_Append(list, one) != 0) Py_CLEAR(list);
@@ -593,7 +593,7 @@ static PyObject* profile(PyObject* self, PyObject* unused) {
 static PyObject* close_context(PyObject* self, PyObject* unused) {
   (void)unused;
   context* c = (context*)self;
-  if (c->calls > 0) return aotc_raise(c->model->module, AOTC_WRONG_STATE, "the context is in use by another thread");
+  if (c->calls > 0) return aotc_raise(c->model->module, AOTC_STATUS_WRONG_STATE, "the context is in use by another thread");
   destroy(c);
   Py_RETURN_NONE;
 }
@@ -609,11 +609,12 @@ static PyMethodDef methods[] = {
     {"_states_file", states_file, METH_VARARGS, NULL},
     {"_states_from", states_from, METH_VARARGS, NULL},
     {"_states_truncate", states_truncate, METH_VARARGS, NULL},
-    {"output_shapes", output_shapes, METH_O,
-     "output_shapes(inputs, /)\n--\n\nThe shapes of the outputs for inputs of these shapes, a tuple of tuples; of sizes that depend on "
+    {"output_bounds", output_bounds, METH_O,
+     "output_bounds(inputs, /)\n--\n\nThe shapes of the outputs for inputs of these shapes, a tuple of tuples; of sizes that depend on "
      "data the most."},
+    {"output_shapes", output_bounds, METH_O, "output_shapes(inputs, /)\n--\n\noutput_bounds by its name of before, which goes with 0.2."},
     {"output_sizes", output_sizes, METH_O,
-     "output_sizes(i, /)\n--\n\nThe shape that output i has after the latest run: less than output_shapes where sizes depend on data."},
+     "output_sizes(i, /)\n--\n\nThe shape that output i has after the latest run: less than output_bounds where sizes depend on data."},
     {"synchronize", synchronize, METH_NOARGS,
      "synchronize()\n--\n\nGPU: waits until the runs of this context are done and raises what went wrong in them."},
     {"state_reset", FAST(state_reset), "state_reset(name=None)\n--\n\nThe state, or all of them, back to the initial content."},

@@ -26,7 +26,7 @@ static PyObject* failed(const aotc_python_model* m, aotc_status status) {
 static int read_io(aotc_python_model* m, int32_t kind) {
   const aotc_api* api = m->library.api;
   int32_t n = 0;
-  if (api->io_count(m->model, kind, &n) != AOTC_OK) return -1;
+  if (api->io_count(m->model, kind, &n) != AOTC_STATUS_OK) return -1;
   m->io[kind] = calloc((size_t)n + 1, sizeof(aotc_io));
   if (!m->io[kind]) {
     PyErr_NoMemory();
@@ -38,7 +38,7 @@ static int read_io(aotc_python_model* m, int32_t kind) {
     const aotc_io_info init = AOTC_IO_INFO_INIT;
     io->info = init;
     const aotc_status status = api->io_get(m->model, kind, i, &io->info);
-    if (status != AOTC_OK) {
+    if (status != AOTC_STATUS_OK) {
       failed(m, status);
       return -1;
     }
@@ -94,7 +94,7 @@ static aotc_status open_library(const source* s, const char* path, int32_t devic
 static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static char* names[] = {"artifact", "device", "flags", "weights", NULL};
   PyObject *artifact = NULL, *weights = NULL, *weights_given = Py_None;
-  int device = AOTC_DEFAULT_DEVICE;
+  int device = AOTC_DEVICE_DEFAULT;
   unsigned int flags = 0;
   source from;
   if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|iIO:Model", names, &artifact, &device, &flags, &weights_given) ||
@@ -116,12 +116,12 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
     char error[1024];
     Py_BEGIN_ALLOW_THREADS;
     status = open_library(&from, path, device, &m->library);
-    if (status != AOTC_OK)
+    if (status != AOTC_STATUS_OK)
       snprintf(error, sizeof error, "%s", m->library.error);
-    else if ((status = m->library.api->model_create(&options, &m->model)) != AOTC_OK)
+    else if ((status = m->library.api->model_create(&options, &m->model)) != AOTC_STATUS_OK)
       snprintf(error, sizeof error, "%s", m->library.api->last_error());
     Py_END_ALLOW_THREADS;
-    if (status != AOTC_OK)
+    if (status != AOTC_STATUS_OK)
       aotc_raise(m->module, status, error);
     else if (read_io(m, AOTC_INPUT) == 0 && read_io(m, AOTC_OUTPUT) == 0 && read_io(m, AOTC_STATE) == 0)
       result = (PyObject*)m;
@@ -171,7 +171,7 @@ static PyObject* info(PyObject* self, PyObject* unused) {
   const aotc_python_model* m = (aotc_python_model*)self;
   aotc_model_info i = AOTC_MODEL_INFO_INIT;
   const aotc_status status = m->library.api->model_get_info(m->model, &i);
-  if (status != AOTC_OK) return failed(m, status);
+  if (status != AOTC_STATUS_OK) return failed(m, status);
   return Py_BuildValue("(KziiK)", (unsigned long long)i.weights_bytes, i.target, (int)i.device, (int)i.n_variants,
                        (unsigned long long)i.weights_version);
 }
@@ -184,10 +184,10 @@ static PyObject* probe(PyObject* self, PyObject* unused) {
   char error[1024];
   Py_BEGIN_ALLOW_THREADS;
   status = m->library.api->model_get_info(m->model, &i);
-  if (status == AOTC_OK) status = m->library.api->probe(i.device);
-  if (status != AOTC_OK) snprintf(error, sizeof error, "%s", m->library.api->last_error());
+  if (status == AOTC_STATUS_OK) status = m->library.api->probe(i.device);
+  if (status != AOTC_STATUS_OK) snprintf(error, sizeof error, "%s", m->library.api->last_error());
   Py_END_ALLOW_THREADS;
-  if (status != AOTC_OK) return aotc_raise(m->module, status, error), NULL;
+  if (status != AOTC_STATUS_OK) return aotc_raise(m->module, status, error), NULL;
   Py_RETURN_NONE;
 }
 
@@ -209,7 +209,7 @@ static PyObject* workspace_size(PyObject* self, PyObject* args, PyObject* keywor
     status = m->library.api->workspace_size(m->model, &options, in.tensor, in.n, &bytes);
     aotc_views_close(&in);
   }
-  return status == AOTC_OK ? PyLong_FromSize_t(bytes) : failed(m, status);
+  return status == AOTC_STATUS_OK ? PyLong_FromSize_t(bytes) : failed(m, status);
 }
 
 /* The caller's function that reads weights, and whether it raised. */
@@ -221,21 +221,21 @@ typedef struct {
 /* function(offset, bytes): contiguous memory of that many bytes */
 static aotc_status read_weights(void* user, uint64_t offset, void* to, uint64_t bytes) {
   reader* r = user;
-  aotc_status status = AOTC_INVALID_ARGUMENT;
+  aotc_status status = AOTC_STATUS_INVALID_ARGUMENT;
   Py_buffer got;
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject* result = PyObject_CallFunction(r->function, "KK", (unsigned long long)offset, (unsigned long long)bytes);
   if (result && PyObject_GetBuffer(result, &got, 0) == 0) {
     if ((uint64_t)got.len == bytes) {
       memcpy(to, got.buf, (size_t)bytes);
-      status = AOTC_OK;
+      status = AOTC_STATUS_OK;
     } else {
       PyErr_Format(PyExc_ValueError, "reading weights gave %zd bytes, not %llu", got.len, (unsigned long long)bytes);
     }
     PyBuffer_Release(&got);
   }
   Py_XDECREF(result);
-  r->raised = status != AOTC_OK;
+  r->raised = status != AOTC_STATUS_OK;
   PyGILState_Release(gil);
   return status;
 }
@@ -247,7 +247,7 @@ static PyObject* swap_weights(PyObject* self, PyObject* args) {
   PyObject* given;
   unsigned int flags;
   if (!PyArg_ParseTuple(args, "OI:_swap_weights", &given, &flags)) return NULL;
-  if (!AOTC_HAS(api, model_swap_weights)) return aotc_raise(m->module, AOTC_INCOMPATIBLE, "the artifact is older than model_swap_weights");
+  if (!AOTC_HAS(api, model_swap_weights)) return aotc_raise(m->module, AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_swap_weights");
   aotc_weights_source weights = AOTC_WEIGHTS_SOURCE_INIT;
   reader reads = {given, 0};
   source from = {NULL, -1, {0}};
@@ -271,11 +271,11 @@ static PyObject* swap_weights(PyObject* self, PyObject* args) {
   char error[1024] = "";
   Py_BEGIN_ALLOW_THREADS;
   status = api->model_swap_weights(m->model, given == Py_None ? NULL : &weights, &version);
-  if (status != AOTC_OK) snprintf(error, sizeof error, "%s", api->last_error());
+  if (status != AOTC_STATUS_OK) snprintf(error, sizeof error, "%s", api->last_error());
   Py_END_ALLOW_THREADS;
   if (given != Py_None && !weights.read) source_close(&from);
   if (reads.raised && PyErr_Occurred()) return NULL;
-  if (status != AOTC_OK) return aotc_raise(m->module, status, error);
+  if (status != AOTC_STATUS_OK) return aotc_raise(m->module, status, error);
   return PyLong_FromUnsignedLongLong(version);
 }
 

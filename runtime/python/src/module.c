@@ -57,23 +57,23 @@ typedef struct {
 
 static int add_errors(PyObject* module, aotc_module_state* state) {
   const error_row rows[] = {
-      {AOTC_INVALID_ARGUMENT, "InvalidArgument", "An argument is malformed: element type, rank, strides, device.", PyExc_ValueError},
-      {AOTC_SHAPE_MISMATCH, "ShapeMismatch", "A shape is outside what the model was built for.", PyExc_ValueError},
-      {AOTC_INCOMPATIBLE, "Incompatible", "This machine, or this package's ABI, cannot run the artifact.", NULL},
-      {AOTC_NOT_FOUND, "NotFound", "There is no such file, or no such state.", PyExc_LookupError},
-      {AOTC_OUT_OF_MEMORY, "OutOfMemory", "Memory or threads could not be had.", PyExc_MemoryError},
-      {AOTC_WRONG_STATE, "WrongState", "Not allowed in this state, as a context that another thread uses.", NULL},
-      {AOTC_DEVICE, "DeviceError", "The device's driver reported an error.", NULL},
-      {AOTC_INTERNAL, "Internal", "A bug in aotc.", NULL},
-      {AOTC_INDEX_OUT_OF_RANGE, "IndexOutOfRange", "An index in the input data is outside of a tensor; outputs are undefined.",
+      {AOTC_STATUS_INVALID_ARGUMENT, "InvalidArgument", "An argument is malformed: element type, rank, strides, device.", PyExc_ValueError},
+      {AOTC_STATUS_SHAPE_MISMATCH, "ShapeMismatch", "A shape is outside what the model was built for.", PyExc_ValueError},
+      {AOTC_STATUS_INCOMPATIBLE, "Incompatible", "This machine, or this package's ABI, cannot run the artifact.", NULL},
+      {AOTC_STATUS_NOT_FOUND, "NotFound", "There is no such file, or no such state.", PyExc_LookupError},
+      {AOTC_STATUS_OUT_OF_MEMORY, "OutOfMemory", "Memory or threads could not be had.", PyExc_MemoryError},
+      {AOTC_STATUS_WRONG_STATE, "WrongState", "Not allowed in this state, as a context that another thread uses.", NULL},
+      {AOTC_STATUS_DEVICE, "DeviceError", "The device's driver reported an error.", NULL},
+      {AOTC_STATUS_INTERNAL, "Internal", "A bug in aotc.", NULL},
+      {AOTC_STATUS_INDEX_OUT_OF_RANGE, "IndexOutOfRange", "An index in the input data is outside of a tensor; outputs are undefined.",
        PyExc_IndexError},
-      {AOTC_DAMAGED, "Damaged", "The artifact or its weights are cut off or damaged.", NULL},
-      {AOTC_DEVICE_LOST, "DeviceLost", "The device is lost to this process.", NULL},
-      {AOTC_ASSERTION_FAILED, "AssertionFailed", "A condition of the model (torch._check) does not hold for this data.",
+      {AOTC_STATUS_DAMAGED, "Damaged", "The artifact or its weights are cut off or damaged.", NULL},
+      {AOTC_STATUS_DEVICE_LOST, "DeviceLost", "The device is lost to this process.", NULL},
+      {AOTC_STATUS_ASSERTION_FAILED, "AssertionFailed", "A condition of the model (torch._check) does not hold for this data.",
        PyExc_AssertionError},
-      {AOTC_CANCELLED, "Cancelled", "The run was cancelled by its Cancel.", NULL},
-      {AOTC_DEADLINE_EXCEEDED, "DeadlineExceeded", "The run did not end within its timeout.", PyExc_TimeoutError},
-      {AOTC_IO, "FileError", "A descriptor could not be read or written.", PyExc_OSError},
+      {AOTC_STATUS_CANCELLED, "Cancelled", "The run was cancelled by its Cancel.", NULL},
+      {AOTC_STATUS_DEADLINE_EXCEEDED, "DeadlineExceeded", "The run did not end within its timeout.", PyExc_TimeoutError},
+      {AOTC_STATUS_IO, "FileError", "A descriptor could not be read or written.", PyExc_OSError},
   };
   state->error = PyErr_NewExceptionWithDoc(
       "aotc_runtime.Error", "What an artifact refuses or fails to do. `status` is the number of aotc.h.", PyExc_RuntimeError, NULL);
@@ -106,8 +106,8 @@ static int exec(PyObject* module) {
   static const struct {
     const char* name;
     long value;
-  } constants[] = {{"HOST", AOTC_HOST},
-                   {"DEFAULT_DEVICE", AOTC_DEFAULT_DEVICE},
+  } constants[] = {{"HOST", AOTC_DEVICE_HOST},
+                   {"DEFAULT_DEVICE", AOTC_DEVICE_DEFAULT},
                    {"INPUT", AOTC_INPUT},
                    {"OUTPUT", AOTC_OUTPUT},
                    {"STATE", AOTC_STATE},

@@ -16,7 +16,7 @@ static int wrong(const aotc_want* want, const char* what) {
     PyErr_Clear();
   snprintf(text, sizeof text, "%s '%.200s': %s", want->kind, status, what);
   Py_XDECREF(name);
-  aotc_raise(want->module, AOTC_INVALID_ARGUMENT, text);
+  aotc_raise(want->module, AOTC_STATUS_INVALID_ARGUMENT, text);
   return -1;
 }
 
@@ -59,7 +59,7 @@ static int describe(const aotc_want* want, void* data, const int64_t* shape, con
   const uint64_t bytes = (uint64_t)elements(shape, rank) * dtype->bytes;
   if (!is_dense(shape, strides, rank, dtype->bytes / unit)) {
     if (want->writable) return wrong(want, "not C-contiguous; results are written in place");
-    if (device != AOTC_HOST) return wrong(want, "not contiguous; make a contiguous copy on the device");
+    if (device != AOTC_DEVICE_HOST) return wrong(want, "not contiguous; make a contiguous copy on the device");
     char* copy = malloc(bytes ? bytes : 1);
     if (!copy) {
       PyErr_NoMemory();
@@ -97,7 +97,7 @@ static int open_buffer(PyObject* object, const aotc_want* want, aotc_view* view)
              (long long)b->itemsize, expected ? expected->name : "another");
     return wrong(want, text);
   }
-  return describe(want, b->buf, (const int64_t*)b->shape, (const int64_t*)b->strides, 1, b->ndim, dtype, AOTC_HOST, view) == 0 ? 1 : -1;
+  return describe(want, b->buf, (const int64_t*)b->shape, (const int64_t*)b->strides, 1, b->ndim, dtype, AOTC_DEVICE_HOST, view) == 0 ? 1 : -1;
 }
 
 static PyObject* call_with(PyObject* function, const char* keyword, PyObject* value) { /* takes `value` */
@@ -156,7 +156,7 @@ static int describe_dlpack(const dl_tensor* d, const aotc_want* want, aotc_view*
     return wrong(want, text);
   }
   return describe(want, (char*)d->data + d->byte_offset, d->shape, d->strides, dtype->bytes, d->ndim, dtype,
-                  on_gpu ? d->device.id : AOTC_HOST, view);
+                  on_gpu ? d->device.id : AOTC_DEVICE_HOST, view);
 }
 
 /* By the type's exchange table, where it has one: no call of Python. 1: opened; 0: not so (a GPU's tensor is waited for by its stream, and
@@ -235,7 +235,7 @@ static int open_interface_dict(PyObject* object, PyObject* dict, const aotc_want
   if (!dtype) return wrong(want, "the array's element type is none of aotc's");
   if (rank < 0 || n_strides < 0 || (n_strides > 0 && n_strides != rank)) return wrong(want, "__array_interface__ is malformed");
   if (want->writable && PyObject_IsTrue(PyTuple_GetItem(data, 1))) return wrong(want, "the array is read-only");
-  if (describe(want, address, shape, n_strides > 0 ? strides : NULL, 1, (int32_t)rank, dtype, AOTC_HOST, view) != 0) return -1;
+  if (describe(want, address, shape, n_strides > 0 ? strides : NULL, 1, (int32_t)rank, dtype, AOTC_DEVICE_HOST, view) != 0) return -1;
   /* The shape has to outlive this function; a dense copy has its own. */
   int64_t* kept = realloc(view->own, (view->own ? view->tensor.byte_size : 0) + sizeof shape + sizeof(int64_t));
   if (!kept) {
@@ -292,7 +292,7 @@ static const char* const kKinds[] = {"input", "output", "state"};
 static int wrong_number(const aotc_python_model* model, int32_t kind, Py_ssize_t given) {
   char text[120];
   snprintf(text, sizeof text, "%lld %ss given; the model has %d", (long long)given, kKinds[kind], model->n[kind]);
-  aotc_raise(model->module, AOTC_INVALID_ARGUMENT, text);
+  aotc_raise(model->module, AOTC_STATUS_INVALID_ARGUMENT, text);
   return -1;
 }
 

@@ -31,7 +31,7 @@ constexpr Type kTypes[] = {
 Status read(const aotc_api& api, const aotc::host::Model& model, int32_t method, int32_t kind, int32_t i, Tensor* out) {
   aotc_io_info info = AOTC_IO_INFO_INIT;
   const aotc_status code = method == 0 ? api.io_get(model.get(), kind, i, &info) : api.method_io_get(model.get(), method, kind, i, &info);
-  if (code != AOTC_OK) return internal(api.last_error());
+  if (code != AOTC_STATUS_OK) return internal(api.last_error());
   out->name = info.name;
   out->dtype = info.dtype;
   for (const Type& t : kTypes) {
@@ -145,7 +145,7 @@ Status Artifacts::open(const std::string& path, int32_t device, uint32_t flags, 
   options.log = log_line;
   if (Status s = of_aotc(aotc::host::Model::load(path, &made->model, &options), path); !s) return s;
   aotc_model_info info = AOTC_MODEL_INFO_INIT;
-  made->device = made->model.api()->model_get_info(made->model.get(), &info) == AOTC_OK ? info.device : device;
+  made->device = made->model.api()->model_get_info(made->model.get(), &info) == AOTC_STATUS_OK ? info.device : device;
   log(TRITONSERVER_LOG_INFO,
       path + ": loaded for " + (info.target ? info.target : "?") + ", " + std::to_string(info.weights_bytes) + " bytes of weights");
   open_[key] = made;

@@ -53,7 +53,7 @@ struct Program {
 /// An artifact's model on one device: one copy of the weights.
 struct Artifact {
   aotc::host::Model model;
-  int32_t device = AOTC_HOST;  ///< where it runs
+  int32_t device = AOTC_DEVICE_HOST;  ///< where it runs
   /// name empty: the first.
   Status program(const std::string& name, Program* out) const;
 };

@@ -47,9 +47,9 @@ Status set_config(TRITONBACKEND_Model* model, const Json& config) {
 Status open_for_config(ServedModel& model) {
   const Settings& settings = model.settings;
   if (settings.device_given) return model.artifacts->open(model.path, settings.device, settings.model_flags, &model.artifact);
-  const Status host = model.artifacts->open(model.path, AOTC_HOST, settings.model_flags, &model.artifact);
+  const Status host = model.artifacts->open(model.path, AOTC_DEVICE_HOST, settings.model_flags, &model.artifact);
   if (host || host.code != TRITONSERVER_ERROR_UNSUPPORTED) return host;
-  const Status other = model.artifacts->open(model.path, AOTC_DEFAULT_DEVICE, settings.model_flags, &model.artifact);
+  const Status other = model.artifacts->open(model.path, AOTC_DEVICE_DEFAULT, settings.model_flags, &model.artifact);
   return other || other.code != TRITONSERVER_ERROR_UNSUPPORTED ? other : host;
 }
 

@@ -73,7 +73,7 @@ aotc::host::Status run(aotc::host::Context& context, const Program& p, std::vect
   std::vector<aotc_tensor> inputs, outputs;
   for (size_t i = 0; i < in.size(); ++i) inputs.push_back(view(p.inputs[i], in[i]));
   std::vector<std::vector<int64_t>> shapes;
-  if (aotc::host::Status s = context.output_shapes(p.method, inputs, &shapes); !s) return s;
+  if (aotc::host::Status s = context.output_bounds(p.method, inputs, &shapes); !s) return s;
   out->assign(p.outputs.size(), {});
   for (size_t o = 0; o < p.outputs.size(); ++o) {
     (*out)[o].shape = shapes[o];
@@ -140,7 +140,7 @@ void try_rows(const Artifact& artifact, const Program& p, std::string* why_not) 
   for (const int64_t first : {1, 0}) {  // ids 1 and 2; of tables of two rows 0 and 1
     std::vector<Value> both, alone;
     aotc::host::Status s = run(context, p, make_inputs(p, 0, 2, first), &both);
-    if (s.code == AOTC_INDEX_OUT_OF_RANGE && first > 0) continue;
+    if (s.code == AOTC_STATUS_INDEX_OUT_OF_RANGE && first > 0) continue;
     for (int64_t r = 0; r < 2 && s; ++r) {
       s = run(context, p, make_inputs(p, r, r + 1, first), &alone);
       for (size_t o = 0; s && o < p.outputs.size(); ++o) {

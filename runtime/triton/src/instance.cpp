@@ -64,17 +64,17 @@ Status Instance::open(TRITONBACKEND_ModelInstance* handle) {
   if (Status s = of_triton(TRITONBACKEND_ModelInstanceKind(handle, &kind)); !s) return s;
   if (Status s = of_triton(TRITONBACKEND_ModelInstanceDeviceId(handle, &id)); !s) return s;
   int32_t device = kind == TRITONSERVER_INSTANCEGROUPKIND_GPU   ? id
-                   : kind == TRITONSERVER_INSTANCEGROUPKIND_CPU ? AOTC_HOST
-                                                                : AOTC_DEFAULT_DEVICE;
+                   : kind == TRITONSERVER_INSTANCEGROUPKIND_CPU ? AOTC_DEVICE_HOST
+                                                                : AOTC_DEVICE_DEFAULT;
   if (settings.device_given) {
     device = settings.device;
   } else if (device >= 0) {  // the server gives every model instances on GPUs where there are some
     const aotc_api& api = *model_.artifact->model.api();
-    if (api.probe(device) != AOTC_OK) {
+    if (api.probe(device) != AOTC_STATUS_OK) {
       const std::string why = api.last_error();
-      if (api.probe(AOTC_HOST) == AOTC_OK) {
+      if (api.probe(AOTC_DEVICE_HOST) == AOTC_STATUS_OK) {
         log(TRITONSERVER_LOG_WARN, model_.name + ": an instance is on the CPU instead of GPU " + std::to_string(device) + ": " + why);
-        device = AOTC_HOST;
+        device = AOTC_DEVICE_HOST;
       }
     }
   }
@@ -354,7 +354,7 @@ Status Instance::gather(const std::vector<Job*>& group, Tensors* in) {
 Status Instance::make_room(aotc::host::Context& context, const Program& program, const Tensors& in, Job* direct, Tensors* out,
                            std::vector<bool>* scattered) {
   std::vector<std::vector<int64_t>> shapes;
-  if (Status s = of_aotc(context.output_shapes(program.method, in.views, &shapes), ""); !s) return s;
+  if (Status s = of_aotc(context.output_bounds(program.method, in.views, &shapes), ""); !s) return s;
   *out = {};
   scattered->assign(program.outputs.size(), true);
   made_.assign(program.outputs.size(), {});
@@ -383,7 +383,7 @@ Status Instance::run(aotc::host::Context& context, const Program& program, const
   aotc::host::Status status = context.run(program.method, in.views, out.views);
   if (status && cuda_) {
     const aotc_api& api = *context.api();
-    if (const aotc_status code = api.synchronize(context.get()); code != AOTC_OK)
+    if (const aotc_status code = api.synchronize(context.get()); code != AOTC_STATUS_OK)
       status = {code, std::string(api.status_name(code)) + ": " + api.last_error()};
   }
   Status s = of_aotc(status, "");

@@ -64,7 +64,7 @@ const Parameter kParameters[] = {
      }},
     {"device", "cpu, or a GPU's number",
      [](const std::string& v, Settings* s) {
-       int64_t n = AOTC_HOST;
+       int64_t n = AOTC_DEVICE_HOST;
        if (v != "cpu" && !number(v, 0, INT_MAX, &n)) return false;
        return s->device_given = true, s->device = static_cast<int32_t>(n), true;
      }},

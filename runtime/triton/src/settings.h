@@ -22,7 +22,7 @@ struct Settings {
   std::string method, next_method;
   int32_t threads = 0;  ///< 0: the CPUs shared out among the instances; -1: all
   bool device_given = false;
-  int32_t device = AOTC_DEFAULT_DEVICE;
+  int32_t device = AOTC_DEVICE_DEFAULT;
   uint32_t model_flags = 0, context_flags = 0;
   bool batching = true;
   bool states_given = false;

@@ -38,7 +38,7 @@ func answers(model *aotc.Model, method aotc.Method, thread int64) (sum float64, 
 			x[i] = float32((int64(i)*7+thread)%11) / 11
 		}
 		in := []aotc.Tensor{aotc.Of(x, shape...)}
-		shapes, err := context.OutputShapes(nil, in)
+		shapes, err := context.OutputBounds(nil, in)
 		if err != nil {
 			return 0, err
 		}
@@ -94,7 +94,7 @@ func main() {
 	shape, n := sizes(methods[0].Inputs[0].Dims, 1)
 	x := make([]float32, n)
 	in := []aotc.Tensor{aotc.Of(x, shape...)}
-	shapes, err := context.OutputShapes(&methods[0], in)
+	shapes, err := context.OutputBounds(&methods[0], in)
 	check(err == nil, fmt.Sprint(err))
 	_, n = sizes(nil, 0)
 	for _, d := range shapes[0] {

@@ -8,8 +8,9 @@ fn main() {
     }
     for (name, value) in [
         ("AOTC_ABI_VERSION", ffi::AOTC_ABI_VERSION as i64),
-        ("AOTC_HOST", ffi::AOTC_HOST as i64),
-        ("AOTC_DEFAULT_DEVICE", ffi::AOTC_DEFAULT_DEVICE as i64),
+        ("AOTC_ABI_REVISION", ffi::AOTC_ABI_REVISION as i64),
+        ("AOTC_DEVICE_HOST", ffi::AOTC_DEVICE_HOST as i64),
+        ("AOTC_DEVICE_DEFAULT", ffi::AOTC_DEVICE_DEFAULT as i64),
         ("AOTC_INPUT", ffi::AOTC_INPUT as i64),
         ("AOTC_OUTPUT", ffi::AOTC_OUTPUT as i64),
         ("AOTC_STATE", ffi::AOTC_STATE as i64),
@@ -17,7 +18,7 @@ fn main() {
         println!("{name} = {value}");
     }
     for (name, value) in aotc::STATUSES {
-        println!("AOTC_{name} = {value}");
+        println!("AOTC_STATUS_{name} = {value}");
     }
     for (name, value, bytes) in aotc::DTYPES {
         println!("AOTC_DTYPE_{name} = {value}, {bytes} bytes");

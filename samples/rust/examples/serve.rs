@@ -16,7 +16,7 @@ fn answers(model: &Model, thread: usize) -> aotc::Result<f64> {
     for batch in 1..=8 {
         let shape = sizes(&input.dims, batch);
         let x: Vec<f32> = (0..shape.iter().product()).map(|i: i64| ((i * 7 + thread as i64) % 11) as f32 / 11.0).collect();
-        let shapes = context.output_shapes(&[Input::new(&x, &shape)?], &[output.dims.len()])?;
+        let shapes = context.output_bounds(&[Input::new(&x, &shape)?], &[output.dims.len()])?;
         let mut y = vec![0f32; shapes[0].iter().product::<i64>() as usize];
         context.run(&[Input::new(&x, &shape)?], &mut [Output::new(&mut y, &shapes[0])?])?;
         sum += y.iter().map(|&v| f64::from(v)).sum::<f64>();
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:?}: {}", refused.status, refused);
     let cancel = Cancel::new();
     cancel.set();
-    let shape = context.output_shapes(&[Input::new(&x, &sizes(dims, 1))?], &[model.outputs()?[0].dims.len()])?.remove(0);
+    let shape = context.output_bounds(&[Input::new(&x, &sizes(dims, 1))?], &[model.outputs()?[0].dims.len()])?.remove(0);
     let mut y = vec![0f32; shape.iter().product::<i64>() as usize];
     let options = RunOptions { cancel: Some(&cancel), ..Default::default() };
     let ended = context.run_with(&method, &[Input::new(&x, &sizes(dims, 1))?], &mut [Output::new(&mut y, &shape)?], options);

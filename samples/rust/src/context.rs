@@ -118,8 +118,8 @@ impl Context {
         self.wait(status)
     }
 
-    /// The shapes that the first method's outputs have for inputs of these shapes.
-    pub fn output_shapes(&mut self, inputs: &[Input], ranks: &[usize]) -> Result<Vec<Vec<i64>>> {
+    /// The shapes of the buffers of the first method's outputs for inputs of these shapes.
+    pub fn output_bounds(&mut self, inputs: &[Input], ranks: &[usize]) -> Result<Vec<Vec<i64>>> {
         let raw = raw_inputs(inputs);
         let mut shapes: Vec<Vec<i64>> = ranks.iter().map(|&r| vec![0; r]).collect();
         let to: Vec<*mut i64> = shapes.iter_mut().map(|s| s.as_mut_ptr()).collect();
@@ -127,7 +127,7 @@ impl Context {
         // SAFETY: room for the rank of each output, once their number and ranks were compared.
         self.model.check(unsafe { call!(self.model, io_count)(self.model.model, AOTC_OUTPUT, &mut n) })?;
         if n as usize != ranks.len() {
-            return invalid(format!("output_shapes: there are {n} outputs, not {}", ranks.len()));
+            return invalid(format!("output_bounds: there are {n} outputs, not {}", ranks.len()));
         }
         for (i, &rank) in ranks.iter().enumerate() {
             let mut info = aotc_io_info {
@@ -142,13 +142,17 @@ impl Context {
             };
             self.model.check(unsafe { call!(self.model, io_get)(self.model.model, AOTC_OUTPUT, i as i32, &mut info) })?;
             if info.rank as usize != rank {
-                return invalid(format!("output_shapes: output {i} has {} dimensions, not {rank}", info.rank));
+                return invalid(format!("output_bounds: output {i} has {} dimensions, not {rank}", info.rank));
             }
         }
         self.model.check(unsafe {
-            call!(self.model, output_shapes)(self.context, raw.as_ptr(), raw.len() as i32, to.as_ptr(), to.len() as i32)
+            call!(self.model, output_bounds)(self.context, raw.as_ptr(), raw.len() as i32, to.as_ptr(), to.len() as i32)
         })?;
         Ok(shapes)
+    }
+    #[deprecated(note = "called output_bounds now")]
+    pub fn output_shapes(&mut self, inputs: &[Input], ranks: &[usize]) -> Result<Vec<Vec<i64>>> {
+        self.output_bounds(inputs, ranks)
     }
 
     /// All states, or the one of that name, have their initial content again.

@@ -103,7 +103,7 @@ c_structs! {
         context_create: unsafe extern "C" fn(*mut aotc_model, *const aotc_context_options, *mut Context) -> Status,
         context_destroy: unsafe extern "C" fn(Context),
         context_get_info: unsafe extern "C" fn(*const aotc_context, *mut aotc_context_info) -> Status,
-        output_shapes: unsafe extern "C" fn(Context, Tensors, i32, *const *mut i64, i32) -> Status,
+        output_bounds: unsafe extern "C" fn(Context, Tensors, i32, *const *mut i64, i32) -> Status,
         run: unsafe extern "C" fn(Context, Tensors, i32, Tensors, i32) -> Status,
         synchronize: unsafe extern "C" fn(Context) -> Status,
         state_reset: unsafe extern "C" fn(Context, *const c_char) -> Status,
@@ -117,7 +117,7 @@ c_structs! {
         method_io_get: unsafe extern "C" fn(*const aotc_model, i32, i32, i32, *mut aotc_io_info) -> Status,
         method_workspace_size:
             unsafe extern "C" fn(*const aotc_model, i32, *const aotc_context_options, Tensors, i32, *mut usize) -> Status,
-        method_output_shapes: unsafe extern "C" fn(Context, i32, Tensors, i32, *const *mut i64, i32) -> Status,
+        method_output_bounds: unsafe extern "C" fn(Context, i32, Tensors, i32, *const *mut i64, i32) -> Status,
         run_method: unsafe extern "C" fn(Context, i32, Tensors, i32, Tensors, i32) -> Status,
         run_with: unsafe extern "C" fn(Context, i32, Tensors, i32, Tensors, i32, *const aotc_run_options) -> Status,
         state_read_range: unsafe extern "C" fn(Context, *const c_char, Ranges, i32, Tensors) -> Status,
@@ -134,8 +134,10 @@ c_structs! {
 }
 
 pub const AOTC_ABI_VERSION: u32 = 1;
-pub const AOTC_HOST: i32 = -1;
-pub const AOTC_DEFAULT_DEVICE: i32 = -2;
+/// Of the table that is declared above.
+pub const AOTC_ABI_REVISION: i32 = 5;
+pub const AOTC_DEVICE_HOST: i32 = -1;
+pub const AOTC_DEVICE_DEFAULT: i32 = -2;
 pub const AOTC_INPUT: i32 = 0;
 pub const AOTC_OUTPUT: i32 = 1;
 pub const AOTC_STATE: i32 = 2;

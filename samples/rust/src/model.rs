@@ -129,14 +129,14 @@ impl Model {
         let path = path.as_ref();
         match CString::new(path.as_os_str().as_bytes()) {
             // SAFETY: a C string; the library is this call's.
-            Ok(c) => Model::make(|lib| unsafe { aotc_rust_open(c.as_ptr(), AOTC_DEFAULT_DEVICE, lib) }),
+            Ok(c) => Model::make(|lib| unsafe { aotc_rust_open(c.as_ptr(), AOTC_DEVICE_DEFAULT, lib) }),
             Err(_) => invalid(format!("{} has a zero byte", path.display())),
         }
     }
     /// As open, of the bytes of an artifact's file. They are copied; nothing is written to any file system.
     pub fn from_bytes(bytes: &[u8]) -> Result<Model> {
         // SAFETY: the slice stands for the call.
-        Model::make(|lib| unsafe { aotc_rust_open_memory(bytes.as_ptr() as *const c_void, bytes.len() as u64, AOTC_DEFAULT_DEVICE, lib) })
+        Model::make(|lib| unsafe { aotc_rust_open_memory(bytes.as_ptr() as *const c_void, bytes.len() as u64, AOTC_DEVICE_DEFAULT, lib) })
     }
 
     fn make(open: impl FnOnce(*mut aotc_library) -> aotc_status) -> Result<Model> {

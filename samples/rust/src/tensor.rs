@@ -1,5 +1,5 @@
 use crate::error::{invalid, Result};
-use crate::ffi::{aotc_tensor, AOTC_HOST};
+use crate::ffi::{aotc_tensor, AOTC_DEVICE_HOST};
 use std::marker::PhantomData;
 use std::os::raw::c_void;
 
@@ -80,7 +80,7 @@ fn raw<T: Element>(data: *const T, len: usize, shape: &[i64]) -> aotc_tensor {
         byte_size: (len * std::mem::size_of::<T>()) as u64,
         rank: shape.len() as i32,
         dtype: T::DTYPE,
-        device: AOTC_HOST,
+        device: AOTC_DEVICE_HOST,
         flags: 0,
         reserved: [0; 2],
     }

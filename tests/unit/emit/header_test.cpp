@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -121,9 +122,12 @@ struct Folder {
   void write(const std::string& name, const std::string& text) const { std::ofstream(path / name, std::ios::binary) << text; }
   bool compiles(const std::string& command) const {
     const bool ok = std::system(("cd " + path.string() + " && " + command + " 2> log.txt").c_str()) == 0;
-    std::ifstream log(path / "log.txt");
-    if (!ok) UNSCOPED_INFO(std::string(std::istreambuf_iterator<char>(log), {}).substr(0, 4000));
+    if (!ok) UNSCOPED_INFO(log().substr(0, 4000));
     return ok;
+  }
+  std::string log() const {
+    std::ifstream file(path / "log.txt");
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 };
 
@@ -150,6 +154,34 @@ TEST_CASE("headers of hostile names compile as C11 and C++17, several in one pro
   const std::string flags = " -Wall -Wextra -Wpedantic -Werror -Wno-unused-function -D_POSIX_C_SOURCE=200809L -fsyntax-only ";
   CHECK(f.compiles("cc -std=c11" + flags + "user.c"));
   CHECK(f.compiles("c++ -std=c++17 -x c++" + flags + "user.c"));
+}
+
+TEST_CASE("a header that includes the public ones is short, and goes with one that has them in it") {
+  const Folder f;
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::f32, {3}});
+  g.outputs.push_back({"out", x, "", -1});
+  const std::vector<HeaderMethod> one = {{"forward", g}}, two = {{"a", g}, {"b", g}};
+  const std::string shared = emit_header(one, "shared", "1.2", {false, true});
+  CHECK_THAT(shared,
+             Catch::Contains("#include \"aotc/loader.h\"") && Catch::Contains("needs only the headers of that aotc and the C library"));
+  CHECK(std::count(shared.begin(), shared.end(), '\n') < 100);
+  f.write("shared.h", shared);
+  f.write("linked.h", emit_header(two, "linked", "1.2", {true, true}));
+  f.write("alone.h", emit_header(two, "alone", "1.2"));
+  f.write("first.c", "#include \"shared.h\"\n#include \"linked.h\"\n#include \"alone.h\"\n");
+  f.write("last.c", "#include \"alone.h\"\n#include \"linked.h\"\n#include \"shared.h\"\n");
+  f.write("before.h", "#define AOTC_H_\n#define AOTC_SEAL_H_\n#define AOTC_LOADER_H_\n");  // of an aotc without revisions
+  f.write("old.c", "#include \"before.h\"\n#include \"alone.h\"\n");
+  const std::string flags =
+      " -Wall -Wextra -Wpedantic -Werror -Wno-unused-function -D_POSIX_C_SOURCE=200809L -fsyntax-only -I" AOTC_TEST_DIR
+      "/../runtime/include ";
+  for (const char* user : {"first.c", "last.c"}) {
+    CHECK(f.compiles("cc -std=c11" + flags + user));
+    CHECK(f.compiles("c++ -std=c++17 -x c++" + flags + user));
+  }
+  CHECK_FALSE(f.compiles("cc -std=c11" + flags + "old.c"));
+  CHECK_THAT(f.log(), Catch::Contains("include alone.h before headers that an older aotc generated"));
 }
 
 TEST_CASE("a header of several methods has functions of each, which run it by its number") {
