@@ -115,6 +115,7 @@ def check_other_sizes_than_fp64(o):
 
 def check_abi(o):
     """output_sizes through ctypes: before a run, after one, of a wrong output, after a failed one, of two contexts."""
+    check(o, "selected_rows")
     so = os.path.join(o.work, "selected_rows.so")
     header = open(so[:-3] + ".h").read()
     assert "_sizes(const aotc_api* api, aotc_context* context, int64_t sizes[2])" in header and "ASSERTION_FAILED" in header

@@ -121,7 +121,10 @@ def check_alternatives(at, machine):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.export.save(torch.export.export(Long(), (torch.randn(size // 4),)), at("long.pt2"))
-    measured, report = at.build("long.so", "long.json", "--mode", "max-autotune", "--tune-budget", "20", archive="long.pt2")
+    for _ in range(MOST_BUILDS):
+        measured, report = at.build("long.so", "long.json", "--mode", "max-autotune", "--tune-budget", "20", archive="long.pt2")
+        if "alternatives" in report:
+            break
     assert report["tuning"]["budget_s"] == 20 and 0 < report["tuning"]["seconds"], report["tuning"]
     db = json.load(open(at("long.json")))
     validate("tuning", db)
@@ -195,8 +198,11 @@ def check_trades(at, name, model, example, choice, *options):
         torch.export.save(torch.export.export(model.eval(), (example,)), at(archive))
     larger = lambda choices: {c["contract"] for c in choices if re.match(choice, c["choice"])}
     assert not larger(at.build("plain.so", "no.json", *options, archive=archive)[0])
-    choices, report = at.build(name + ".so", name + ".json", "--mode", "max-autotune", "--tune-budget", "25", *options, archive=archive)
-    db = json.load(open(at(name + ".json")))
+    for _ in range(MOST_BUILDS):  # a budget may end before what is asked last
+        choices, report = at.build(name + ".so", name + ".json", "--mode", "max-autotune", "--tune-budget", "25", *options, archive=archive)
+        db = json.load(open(at(name + ".json")))
+        if "trades" in db:
+            break
     validate("tuning", db)
     assert len(db["trades"]) == 1, db["trades"]
     steps = report.get("trades", {"steps": []})["steps"]

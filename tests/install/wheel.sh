@@ -60,7 +60,7 @@ says "the environment of this aotc.*LibTorch 2.9.0; 2.11 or later is needed" pla
 rm -r "$site/torch"
 ln -s "$("$python" -c 'import importlib.util as u; print(u.find_spec("torch").submodule_search_locations[0])')" "$site/torch"
 mkdir "$work/empty"
-says "no C++ compiler was found" env -i HOME="$work" XDG_CACHE_HOME="$work/cold" PATH="$work/empty" "$bin/aotc" build "$work/net.pt2" -o "$work/none.so"
+says "no C++ compiler that serves was found" env -i HOME="$work" XDG_CACHE_HOME="$work/cold" PATH="$work/empty" "$bin/aotc" build "$work/net.pt2" -o "$work/none.so"
 grep -q "g++" "$work/said" || fail "g++ is not named: $(cat "$work/said")"
 
 # The environment is not active: torch is found beside aotc.

@@ -46,6 +46,17 @@ class Counter(nn.Module):
         return self.total * 2
 
 
+class Above(nn.Module):
+    """Reads what Counter writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, limit, scale):
+        return torch.nonzero(self.total > limit), self.total * scale
+
+
 class Found(nn.Module):
     def forward(self, x):
         return torch.nonzero(x), x.sum()
@@ -97,6 +108,8 @@ def main():
             numpy.save(out / f"{name}.in{i}.npy", bits(t))
         for i, t in enumerate(got if isinstance(got, tuple) else (got,)):
             numpy.save(out / f"{name}.out{i}.npy", bits(t))
+    torch.export.save(torch.export.export(Above(), (torch.tensor(1.0), torch.tensor([2.0, 1.0, 1.0, 1.0]))), out / "above.pt2")
+    subprocess.run([aotc, "build", f"count={out}/counter.pt2", f"above={out}/above.pt2", "-o", out / "methods.so", "--quiet"], check=True)
     tuned, x = Net(), models["net"][1][0]
     torch.export.save(torch.export.export(tuned.eval(), (x,), dynamic_shapes=({0: rows},)), out / "tuned.pt2")
     subprocess.run([aotc, "weights", out / "tuned.pt2", "--for", out / "net.so", "-o", out / "tuned.weights", "--quiet"], check=True)

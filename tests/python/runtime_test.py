@@ -255,6 +255,38 @@ class Everything(unittest.TestCase):
         with self.assertRaisesRegex(aotc.NotFound, "nothing"):
             first.state_read("nothing")
 
+    def test_methods(self):
+        model = self.load("methods")
+        count, above = model.methods
+        self.assertEqual((count.name, above.name), ("count", "above"))
+        self.assertEqual(model.inputs, count.inputs)
+        self.assertEqual([i.name for i in above.inputs], ["limit", "scale"])
+        self.assertEqual([o.dtype for o in above.outputs], ["int64", "float32"])
+        self.assertEqual([m.name for m in self.load("net").methods], ["forward"])
+        x = np.array([[1, 0, 3, -1], [0.5, 0, 0, 4]], np.float32)
+        limit, scale = np.float32(1), np.array([2, 1, 1, 1], np.float32)
+        with model.context() as context:
+            total = x.sum(0)
+            np.testing.assert_allclose(context.run([x])[0], 2 * total)
+            places, scaled = context.run({"scale": scale, "limit": limit}, method="above")
+            np.testing.assert_array_equal(places, np.argwhere(total > 1))
+            np.testing.assert_allclose(scaled, total * scale)
+            np.testing.assert_allclose(context.run([x], method="count")[0], 4 * total)
+            self.assertEqual(context.output_bounds([limit, scale], method="above"), ((4, 1), (4,)))
+            self.assertEqual(context.output_bounds([x]), ((4,),))
+            out = [np.empty(s, d) for s, d in zip(context.output_bounds([limit, scale], "above"), (np.int64, np.float32))]
+            self.assertIs(context.run([limit, scale], out, timeout=60, method="above"), out)
+            self.assertEqual(context.output_sizes(0), (3, 1))
+            np.testing.assert_allclose(out[1], 2 * total * scale)
+            self.assertGreater(context.bench([limit, scale], seconds=0.01, method="above").min_us, 0)
+            self.assertGreater(model.workspace_size([limit, scale], method="above"), 0)
+            with self.assertRaisesRegex(KeyError, "nothing"):
+                context.run([x], method="nothing")
+            with self.assertRaises(KeyError):
+                context.output_bounds([x], method=3)
+            with self.assertRaisesRegex(aotc.InvalidArgument, "1 inputs given; the model has 2"):
+                context.run([x], method="above")
+
     def test_parts_of_states(self):
         model = self.load("counter")
         x = stored("counter", "in")[0]

@@ -11,10 +11,10 @@ time; others of the same model run beside it, since the GIL is not held while th
 message: ShapeMismatch, InvalidArgument and so on.
 """
 
-from ._api import Cancel, Context, ContextInfo, Dim, ModelInfo, Step, TensorInfo, Timing, load, load_memory, Model
+from ._api import Cancel, Context, ContextInfo, Dim, Method, ModelInfo, Step, TensorInfo, Timing, load, load_memory, Model
 from ._native import (AssertionFailed, Cancelled, Damaged, DeadlineExceeded, DeviceError, DeviceLost, Error, FileError, IndexOutOfRange, Incompatible, Internal, InvalidArgument,
                       NotFound, OutOfMemory, ShapeMismatch, Tensor, WrongState)
 
 __all__ = ["AssertionFailed", "Cancel", "Cancelled", "Context", "ContextInfo", "Damaged", "DeadlineExceeded", "DeviceError", "DeviceLost", "Dim", "Error", "FileError", "IndexOutOfRange", "Incompatible",
-           "Internal", "InvalidArgument", "Model", "ModelInfo", "NotFound", "OutOfMemory", "ShapeMismatch", "Step", "Tensor", "TensorInfo",
+           "Internal", "InvalidArgument", "Method", "Model", "ModelInfo", "NotFound", "OutOfMemory", "ShapeMismatch", "Step", "Tensor", "TensorInfo",
            "Timing", "WrongState", "load", "load_memory"]

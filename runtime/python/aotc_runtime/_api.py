@@ -43,6 +43,14 @@ class TensorInfo(NamedTuple):
         return tuple(d.symbol or "?" if d.value is None else d.value for d in self.dims)
 
 
+class Method(NamedTuple):
+    """One program of an artifact; all of them share its weights and states."""
+
+    name: str
+    inputs: Tuple[TensorInfo, ...]
+    outputs: Tuple[TensorInfo, ...]
+
+
 class ModelInfo(NamedTuple):
     weights_bytes: int
     target: str  # the code in use: "avx2", "amx", "sm_90a", ...
@@ -144,7 +152,8 @@ class Context(_native.Context):
 
     model: Model
 
-    def run(self, inputs: Arrays, outputs: Optional[Arrays] = None, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None) -> Any:
+    def run(self, inputs: Arrays, outputs: Optional[Arrays] = None, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None,
+            method: Optional[str] = None) -> Any:
         """Computes; returns the outputs.
 
         inputs: in the model's order, by name, or the array itself where there is one. Each exports a buffer (NumPy), DLPack (torch, on
@@ -155,12 +164,13 @@ class Context(_native.Context):
         depend on data, of the sizes that they have.
         timeout: seconds; a run that takes longer raises DeadlineExceeded. cancel: a Cancel that any thread may set; the run raises
         Cancelled. Outputs are undefined then, and so may states be: the message says so.
+        method: which of Model.methods; None: the first.
         With all tensors on a GPU the call returns when the work is queued on the context's stream.
         """
         word = None if cancel is None else cancel._word
         if outputs is None:
-            return tuple([_array(t) for t in self._run(inputs, None, timeout, word)])
-        return self._run(inputs, outputs, timeout, word)
+            return tuple([_array(t) for t in self._run(inputs, None, timeout, word, method)])
+        return self._run(inputs, outputs, timeout, word, method)
 
     def state_read(self, name: str, out: Any = None, part: Optional[Part] = None) -> Any:
         """A copy of the state, or of a part of it ({2: slice(0, 400)}: 400 elements along dimension 2); `out` where that is given."""
@@ -205,13 +215,14 @@ class Context(_native.Context):
         """Times of the latest run's steps, of a context made with profile=True."""
         return [Step(*s) for s in self._profile()]
 
-    def bench(self, inputs: Arrays, outputs: Optional[Arrays] = None, *, seconds: float = 1.0, warmup: int = 10) -> Timing:
+    def bench(self, inputs: Arrays, outputs: Optional[Arrays] = None, *, seconds: float = 1.0, warmup: int = 10,
+              method: Optional[str] = None) -> Timing:
         """Times runs for about `seconds`, after `warmup` of them, outside of Python."""
         begin = time.perf_counter_ns()
-        self._time(inputs, outputs, max(warmup, 1))
+        self._time(inputs, outputs, max(warmup, 1), method)
         one_ns = max(1, (time.perf_counter_ns() - begin) // max(warmup, 1))
         runs = min(10_000_000, max(10, math.ceil(seconds * 1e9 / one_ns)))
-        ns = sorted(self._time(inputs, outputs, runs))
+        ns = sorted(self._time(inputs, outputs, runs, method))
         rank = lambda share: ns[min(runs - 1, math.ceil(share * runs) - 1)] / 1e3
         return Timing(runs, ns[0] / 1e3, rank(0.5), rank(0.9), rank(0.99), sum(ns) / runs / 1e3)
 
@@ -233,19 +244,24 @@ class Model(_native.Model):
     path: Optional[str]  # None: from a descriptor or memory
 
     @cached_property
-    def inputs(self) -> Tuple[TensorInfo, ...]:
-        """The inputs, in the order of run."""
-        return _infos(self._io(_native.INPUT))
+    def methods(self) -> Tuple[Method, ...]:
+        """The programs that it was built of, with their names; "forward" where it was one without a name."""
+        return tuple(Method(name, _infos(self._io(_native.INPUT, i)), _infos(self._io(_native.OUTPUT, i))) for i, name in enumerate(self._methods()))
 
-    @cached_property
+    @property
+    def inputs(self) -> Tuple[TensorInfo, ...]:
+        """The inputs of the first method, in the order of run."""
+        return self.methods[0].inputs
+
+    @property
     def outputs(self) -> Tuple[TensorInfo, ...]:
-        """The outputs, in the order of run."""
-        return _infos(self._io(_native.OUTPUT))
+        """The outputs of the first method, in the order of run."""
+        return self.methods[0].outputs
 
     @cached_property
     def states(self) -> Tuple[TensorInfo, ...]:
         """Buffers that outlive a run (a KV cache), one set a context."""
-        return _infos(self._io(_native.STATE))
+        return _infos(self._io(_native.STATE, 0))
 
     @cached_property
     def metadata(self) -> Any:

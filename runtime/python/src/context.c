@@ -61,25 +61,30 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
 
 /* ---- runs ---- */
 
+static aotc_status bounds(const context* c, int32_t method, const aotc_views* in, int64_t* const* shapes, int32_t n) {
+  const aotc_api* api = api_of(c);
+  return method ? api->method_output_bounds(c->context, method, in->tensor, in->n, shapes, n)
+                : api->output_bounds(c->context, in->tensor, in->n, shapes, n);
+}
 
 /* A tuple of outputs of this package's own, as large as these inputs need. */
-static PyObject* make_outputs(context* c, const aotc_views* in) {
-  const aotc_python_model* m = c->model;
-  const int32_t n = m->n[AOTC_OUTPUT];
+static PyObject* make_outputs(context* c, int32_t method, const aotc_views* in) {
+  const aotc_ios* out = &c->model->methods[method].of[AOTC_OUTPUT];
+  const int32_t n = out->n;
   int64_t* sizes = malloc(sizeof(int64_t) * kMaxRank * (size_t)(n ? n : 1));
   int64_t** shapes = malloc(sizeof(int64_t*) * (size_t)(n ? n : 1));
   PyObject* all = sizes && shapes ? PyTuple_New(n) : PyErr_NoMemory();
   if (all) {
     for (int32_t i = 0; i < n; ++i) shapes[i] = sizes + (size_t)i * kMaxRank;
-    const aotc_status status = api_of(c)->output_bounds(c->context, in->tensor, in->n, shapes, n);
+    const aotc_status status = bounds(c, method, in, shapes, n);
     if (status != AOTC_STATUS_OK) {
       failed(c, status);
       Py_CLEAR(all);
     }
   }
   for (int32_t i = 0; all && i < n; ++i) {
-    const aotc_io_info* info = &m->io[AOTC_OUTPUT][i].info;
-    PyObject* one = aotc_tensor_new(m->module, aotc_dtype_of(info->dtype), shapes[i], info->rank);
+    const aotc_io_info* info = &out->io[i].info;
+    PyObject* one = aotc_tensor_new(c->model->module, aotc_dtype_of(info->dtype), shapes[i], info->rank);
     if (!one || PyTuple_SetItem(all, i, one) != 0) Py_CLEAR(all);
   }
   free(sizes);
@@ -88,12 +93,11 @@ static PyObject* make_outputs(context* c, const aotc_views* in) {
 }
 
 /* Those of `made` whose sizes the run found, narrowed; takes `made`. */
-static PyObject* narrowed(context* c, PyObject* made) {
-  const aotc_python_model* m = c->model;
-  const int32_t n = m->n[AOTC_OUTPUT];
+static PyObject* narrowed(context* c, const aotc_ios* out, PyObject* made) {
+  const int32_t n = out->n;
   PyObject* all = PyTuple_New(n);
   for (int32_t i = 0; all && i < n; ++i) {
-    const aotc_io_info* info = &m->io[AOTC_OUTPUT][i].info;
+    const aotc_io_info* info = &out->io[i].info;
     PyObject* one = PyTuple_GetItem(made, i);
     int64_t sizes[kMaxRank];
     if (!info->found) {
@@ -108,9 +112,9 @@ static PyObject* narrowed(context* c, PyObject* made) {
   return all;
 }
 
-static int finds_sizes(const aotc_python_model* m) {
-  for (int32_t i = 0; i < m->n[AOTC_OUTPUT]; ++i)
-    if (m->io[AOTC_OUTPUT][i].info.found) return 1;
+static int finds_sizes(const aotc_ios* out) {
+  for (int32_t i = 0; i < out->n; ++i)
+    if (out->io[i].info.found) return 1;
   return 0;
 }
 
@@ -122,14 +126,16 @@ static int all_on_gpu(const aotc_views* views) {
 
 /* The call's tensors, opened; where the caller gives no outputs, `made` is some. -1: an exception is set. */
 typedef struct {
+  int32_t method;
   aotc_views in, out;
   PyObject* made;
 } call;
-static int open_call(context* c, PyObject* inputs, PyObject* outputs, call* k) {
+static int open_call(context* c, PyObject* method, PyObject* inputs, PyObject* outputs, call* k) {
   k->made = NULL;
-  if (aotc_views_open(inputs, c->model, AOTC_INPUT, c->stream, &k->in) != 0) return -1;
-  if (!outputs || outputs == Py_None) outputs = k->made = make_outputs(c, &k->in);
-  if (outputs && aotc_views_open(outputs, c->model, AOTC_OUTPUT, c->stream, &k->out) == 0) return 0;
+  k->method = aotc_method_of(c->model, method);
+  if (k->method < 0 || aotc_views_open(inputs, c->model, k->method, AOTC_INPUT, c->stream, &k->in) != 0) return -1;
+  if (!outputs || outputs == Py_None) outputs = k->made = make_outputs(c, k->method, &k->in);
+  if (outputs && aotc_views_open(outputs, c->model, k->method, AOTC_OUTPUT, c->stream, &k->out) == 0) return 0;
   Py_CLEAR(k->made);
   aotc_views_close(&k->in);
   return -1;
@@ -137,6 +143,12 @@ static int open_call(context* c, PyObject* inputs, PyObject* outputs, call* k) {
 static void close_call(call* k) {
   aotc_views_close(&k->in);
   aotc_views_close(&k->out);
+}
+
+static aotc_status run_call(context* c, const call* k) {
+  const aotc_api* api = api_of(c);
+  return k->method ? api->run_method(c->context, k->method, k->in.tensor, k->in.n, k->out.tensor, k->out.n)
+                   : api->run(c->context, k->in.tensor, k->in.n, k->out.tensor, k->out.n);
 }
 
 /* What a GPU may still read and write stays alive until the next run of this context, which is behind it on the stream, or synchronize. */
@@ -197,32 +209,33 @@ static void close_stop(stop* s) {
   if (s->word.obj) PyBuffer_Release(&s->word);
 }
 
-static const char* const kRunNames[] = {"inputs", "outputs", "timeout", "cancel", NULL};
+static const char* const kRunNames[] = {"inputs", "outputs", "timeout", "cancel", "method", NULL};
 
 static PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   context* c = (context*)self;
-  PyObject* given[4] = {NULL, NULL, NULL, NULL};
+  PyObject* given[5] = {NULL, NULL, NULL, NULL, NULL};
   call k;
   stop s;
   aotc_status status;
   if (aotc_arguments("run", kRunNames, 1, args, n, keywords, given) != 0 || enter(c) != 0) return NULL;
   const int may_stop = open_stop(c, given[2], given[3], &s);
-  if (may_stop < 0 || open_call(c, given[0], given[1], &k) != 0) {
+  if (may_stop < 0 || open_call(c, given[4], given[0], given[1], &k) != 0) {
     close_stop(&s);
     leave(c);
     return NULL;
   }
   Py_BEGIN_ALLOW_THREADS;
-  status = may_stop ? api_of(c)->run_with(c->context, 0, k.in.tensor, k.in.n, k.out.tensor, k.out.n, &s.options)
-                    : api_of(c)->run(c->context, k.in.tensor, k.in.n, k.out.tensor, k.out.n);
+  status = may_stop ? api_of(c)->run_with(c->context, k.method, k.in.tensor, k.in.n, k.out.tensor, k.out.n, &s.options) : run_call(c, &k);
   Py_END_ALLOW_THREADS;
+  c->latest = k.method;
   close_stop(&s);
   PyObject* result = NULL;
   if (status != AOTC_STATUS_OK) {
     failed(c, status);
     Py_XDECREF(k.made);
   } else if (k.made) {
-    result = finds_sizes(c->model) ? narrowed(c, k.made) : k.made;
+    const aotc_ios* out = &c->model->methods[k.method].of[AOTC_OUTPUT];
+    result = finds_sizes(out) ? narrowed(c, out, k.made) : k.made;
   } else {
     result = given[1];
     Py_INCREF(result);
@@ -233,18 +246,18 @@ static PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObje
   return result;
 }
 
-/* _time(inputs, outputs, runs): nanoseconds of each run, a GPU's until it is done */
+/* _time(inputs, outputs, runs, method): nanoseconds of each run, a GPU's until it is done */
 static PyObject* time_runs(PyObject* self, PyObject* args) {
   context* c = (context*)self;
-  PyObject *inputs, *outputs;
+  PyObject *inputs, *outputs, *method = NULL;
   Py_ssize_t runs;
   call k;
   aotc_status status = AOTC_STATUS_OK;
-  if (!PyArg_ParseTuple(args, "OOn:_time", &inputs, &outputs, &runs)) return NULL;
+  if (!PyArg_ParseTuple(args, "OOn|O:_time", &inputs, &outputs, &runs, &method)) return NULL;
   if (runs < 0 || runs > 100000000) return PyErr_Format(PyExc_ValueError, "_time: %zd runs", runs);
   uint64_t* ns = malloc(sizeof(uint64_t) * (size_t)(runs + 1));
   if (!ns) return PyErr_NoMemory();
-  if (enter(c) != 0 || (open_call(c, inputs, outputs, &k) != 0 && (leave(c), 1))) {
+  if (enter(c) != 0 || (open_call(c, method, inputs, outputs, &k) != 0 && (leave(c), 1))) {
     free(ns);
     return NULL;
   }
@@ -252,11 +265,12 @@ static PyObject* time_runs(PyObject* self, PyObject* args) {
   Py_BEGIN_ALLOW_THREADS;
   for (Py_ssize_t i = 0; i < runs && status == AOTC_STATUS_OK; ++i) {
     const uint64_t begin = now_ns();
-    status = api->run(c->context, k.in.tensor, k.in.n, k.out.tensor, k.out.n);
+    status = run_call(c, &k);
     if (status == AOTC_STATUS_OK) status = api->synchronize(c->context);
     ns[i] = now_ns() - begin;
   }
   Py_END_ALLOW_THREADS;
+  c->latest = k.method;
   PyObject* list = status == AOTC_STATUS_OK ? PyList_New(runs) : failed(c, status);
   for (Py_ssize_t i = 0; list && i < runs; ++i) {
     PyObject* one = PyLong_FromUnsignedLongLong(ns[i]);
@@ -269,23 +283,28 @@ static PyObject* time_runs(PyObject* self, PyObject* args) {
   return list;
 }
 
-static PyObject* output_bounds(PyObject* self, PyObject* inputs) {
+static const char* const kBoundsNames[] = {"inputs", "method", NULL};
+
+static PyObject* output_bounds(PyObject* self, PyObject* const* args, Py_ssize_t n_args, PyObject* keywords) {
   context* c = (context*)self;
+  PyObject* given[2] = {NULL, NULL};
   aotc_views in;
-  if (enter(c) != 0) return NULL;
+  if (aotc_arguments("output_bounds", kBoundsNames, 1, args, n_args, keywords, given) != 0 || enter(c) != 0) return NULL;
   PyObject* all = NULL;
-  if (aotc_views_open(inputs, c->model, AOTC_INPUT, c->stream, &in) == 0) {
-    const int32_t n = c->model->n[AOTC_OUTPUT];
+  const int32_t method = aotc_method_of(c->model, given[1]);
+  if (method >= 0 && aotc_views_open(given[0], c->model, method, AOTC_INPUT, c->stream, &in) == 0) {
+    const aotc_ios* out = &c->model->methods[method].of[AOTC_OUTPUT];
+    const int32_t n = out->n;
     int64_t* sizes = malloc(sizeof(int64_t) * kMaxRank * (size_t)(n ? n : 1));
     int64_t** shapes = malloc(sizeof(int64_t*) * (size_t)(n ? n : 1));
     if (!sizes || !shapes) {
       PyErr_NoMemory();
     } else {
       for (int32_t i = 0; i < n; ++i) shapes[i] = sizes + (size_t)i * kMaxRank;
-      const aotc_status status = api_of(c)->output_bounds(c->context, in.tensor, in.n, shapes, n);
+      const aotc_status status = bounds(c, method, &in, shapes, n);
       all = status == AOTC_STATUS_OK ? PyTuple_New(n) : failed(c, status);
       for (int32_t i = 0; all && i < n; ++i) {
-        PyObject* shape = aotc_shape_tuple(shapes[i], c->model->io[AOTC_OUTPUT][i].info.rank);
+        PyObject* shape = aotc_shape_tuple(shapes[i], out->io[i].info.rank);
         if (!shape || PyTuple_SetItem(all, i, shape) != 0) Py_CLEAR(all);
       }
     }
@@ -302,7 +321,8 @@ static PyObject* output_sizes(PyObject* self, PyObject* argument) {
   const long i = PyLong_AsLong(argument);
   int64_t sizes[kMaxRank];
   if (i == -1 && PyErr_Occurred()) return NULL;
-  if (i < 0 || i >= c->model->n[AOTC_OUTPUT]) return PyErr_Format(PyExc_IndexError, "there is no output %ld", i);
+  const aotc_ios* out = &c->model->methods[c->latest].of[AOTC_OUTPUT];
+  if (i < 0 || i >= out->n) return PyErr_Format(PyExc_IndexError, "there is no output %ld", i);
   if (enter(c) != 0) return NULL;
   aotc_status status;
   Py_BEGIN_ALLOW_THREADS;
@@ -310,7 +330,7 @@ static PyObject* output_sizes(PyObject* self, PyObject* argument) {
   Py_END_ALLOW_THREADS;
   leave(c);
   if (status != AOTC_STATUS_OK) return failed(c, status);
-  return aotc_shape_tuple(sizes, c->model->io[AOTC_OUTPUT][i].info.rank);
+  return aotc_shape_tuple(sizes, out->io[i].info.rank);
 }
 
 static PyObject* synchronize(PyObject* self, PyObject* unused) {
@@ -383,10 +403,12 @@ static PyMethodDef methods[] = {
     {"_states_file", aotc_states_file, METH_VARARGS, NULL},
     {"_states_from", aotc_states_from, METH_VARARGS, NULL},
     {"_states_truncate", aotc_states_truncate, METH_VARARGS, NULL},
-    {"output_bounds", output_bounds, METH_O,
-     "output_bounds(inputs, /)\n--\n\nThe shapes of the outputs for inputs of these shapes, a tuple of tuples; of sizes that depend on "
-     "data the most."},
-    {"output_shapes", output_bounds, METH_O, "output_shapes(inputs, /)\n--\n\noutput_bounds by its name of before, which goes with 0.2."},
+    {"output_bounds", FAST(output_bounds),
+     "output_bounds(inputs, method=None)\n--\n\nThe shapes of a method's outputs for inputs of these shapes, a tuple of tuples; of sizes "
+     "that "
+     "depend on data the most."},
+    {"output_shapes", FAST(output_bounds),
+     "output_shapes(inputs, method=None)\n--\n\noutput_bounds by its name of before, which goes with 0.2."},
     {"output_sizes", output_sizes, METH_O,
      "output_sizes(i, /)\n--\n\nThe shape that output i has after the latest run: less than output_bounds where sizes depend on data."},
     {"synchronize", synchronize, METH_NOARGS,

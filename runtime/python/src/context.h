@@ -11,6 +11,7 @@ typedef struct {
   void* stream;
   PyObject* held; /* GPU: inputs and outputs of what may be under way, or NULL */
   int calls;      /* under way, in any thread */
+  int32_t latest; /* method that ran last */
 } context;
 
 static inline const aotc_api* api_of(const context* c) { return c->model->library.api; }

@@ -5,13 +5,21 @@
 
 #include "native.h"
 
+static void free_ios(aotc_ios* ios) {
+  for (int32_t i = 0; ios->io && i < ios->n; ++i) Py_XDECREF(ios->io[i].name);
+  free(ios->io);
+}
+
 static void dealloc(PyObject* self) {
   aotc_python_model* m = (aotc_python_model*)self;
   PyTypeObject* type = Py_TYPE(self);
-  for (int kind = 0; kind < 3; ++kind) {
-    for (int32_t i = 0; m->io[kind] && i < m->n[kind]; ++i) Py_XDECREF(m->io[kind][i].name);
-    free(m->io[kind]);
+  for (int32_t i = 0; m->methods && i < m->n_methods; ++i) {
+    Py_XDECREF(m->methods[i].name);
+    free_ios(&m->methods[i].of[AOTC_INPUT]);
+    free_ios(&m->methods[i].of[AOTC_OUTPUT]);
   }
+  free(m->methods);
+  free_ios(&m->states);
   if (m->model) m->library.api->model_destroy(m->model);
   aotc_library_close(&m->library);
   Py_XDECREF(m->module);
@@ -23,30 +31,83 @@ static PyObject* failed(const aotc_python_model* m, aotc_status status) {
   return aotc_raise(m->module, status, m->library.api->last_error());
 }
 
-static int read_io(aotc_python_model* m, int32_t kind) {
+static PyObject* interned(const char* name) {
+  PyObject* text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+  if (text) PyUnicode_InternInPlace(&text);
+  return text;
+}
+
+/* Each -1: an exception is set. */
+static int read_ios(aotc_python_model* m, int32_t method, int32_t kind, int32_t n, aotc_ios* ios) {
   const aotc_api* api = m->library.api;
-  int32_t n = 0;
-  if (api->io_count(m->model, kind, &n) != AOTC_STATUS_OK) return -1;
-  m->io[kind] = calloc((size_t)n + 1, sizeof(aotc_io));
-  if (!m->io[kind]) {
+  ios->io = calloc((size_t)n + 1, sizeof(aotc_io));
+  if (!ios->io) {
     PyErr_NoMemory();
     return -1;
   }
-  m->n[kind] = n;
+  ios->n = n;
   for (int32_t i = 0; i < n; ++i) {
-    aotc_io* io = &m->io[kind][i];
+    aotc_io* io = &ios->io[i];
     const aotc_io_info init = AOTC_IO_INFO_INIT;
     io->info = init;
-    const aotc_status status = api->io_get(m->model, kind, i, &io->info);
+    const aotc_status status =
+        method ? api->method_io_get(m->model, method, kind, i, &io->info) : api->io_get(m->model, kind, i, &io->info);
     if (status != AOTC_STATUS_OK) {
       failed(m, status);
       return -1;
     }
-    io->name = PyUnicode_DecodeUTF8(io->info.name, (Py_ssize_t)strlen(io->info.name), "surrogateescape");
-    if (!io->name) return -1;
-    PyUnicode_InternInPlace(&io->name);
+    if (!(io->name = interned(io->info.name))) return -1;
   }
   return 0;
+}
+
+static int read_states(aotc_python_model* m) {
+  int32_t n = 0;
+  const aotc_status status = m->library.api->io_count(m->model, AOTC_STATE, &n);
+  if (status == AOTC_STATUS_OK) return read_ios(m, 0, AOTC_STATE, n, &m->states);
+  failed(m, status);
+  return -1;
+}
+
+static int read_methods(aotc_python_model* m) {
+  const aotc_api* api = m->library.api;
+  const int named = AOTC_HAS(api, method_get); /* artifacts of before have one */
+  int32_t n = 1;
+  aotc_status status = named ? api->method_count(m->model, &n) : AOTC_STATUS_OK;
+  m->methods = status == AOTC_STATUS_OK ? calloc((size_t)n + 1, sizeof *m->methods) : NULL;
+  if (status == AOTC_STATUS_OK && !m->methods) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  m->n_methods = m->methods ? n : 0;
+  for (int32_t i = 0; i < n && status == AOTC_STATUS_OK; ++i) {
+    aotc_python_method* method = &m->methods[i];
+    aotc_method_info info = AOTC_METHOD_INFO_INIT;
+    info.name = "forward";
+    if (named) {
+      status = api->method_get(m->model, i, NULL, &info);
+    } else if ((status = api->io_count(m->model, AOTC_INPUT, &info.n_inputs)) == AOTC_STATUS_OK) {
+      status = api->io_count(m->model, AOTC_OUTPUT, &info.n_outputs);
+    }
+    if (status == AOTC_STATUS_OK &&
+        (!(method->name = interned(info.name)) || read_ios(m, i, AOTC_INPUT, info.n_inputs, &method->of[AOTC_INPUT]) != 0 ||
+         read_ios(m, i, AOTC_OUTPUT, info.n_outputs, &method->of[AOTC_OUTPUT]) != 0))
+      return -1;
+  }
+  if (status == AOTC_STATUS_OK) return 0;
+  failed(m, status);
+  return -1;
+}
+
+int32_t aotc_method_of(const aotc_python_model* m, PyObject* name) {
+  if (!name || name == Py_None) return 0;
+  for (int32_t i = 0; i < m->n_methods; ++i) {
+    const int same = PyObject_RichCompareBool(name, m->methods[i].name, Py_EQ);
+    if (same < 0) return -1;
+    if (same) return i;
+  }
+  PyErr_Format(PyExc_KeyError, "there is no method %R: Model.methods lists what there is", name);
+  return -1;
 }
 
 /* Where an artifact comes from: one of a path, a descriptor, memory. */
@@ -123,7 +184,7 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
     Py_END_ALLOW_THREADS;
     if (status != AOTC_STATUS_OK)
       aotc_raise(m->module, status, error);
-    else if (read_io(m, AOTC_INPUT) == 0 && read_io(m, AOTC_OUTPUT) == 0 && read_io(m, AOTC_STATE) == 0)
+    else if (read_methods(m) == 0 && read_states(m) == 0)
       result = (PyObject*)m;
   }
   if (!result) Py_XDECREF((PyObject*)m);
@@ -137,23 +198,36 @@ static PyObject* dim_tuple(const aotc_dim* dim, const char* found) {
   return Py_BuildValue("(LLLz)", (long long)(found ? -1 : dim->value), (long long)dim->min, (long long)dim->max, symbol);
 }
 
-/* io(kind): (name, dtype, ((value, min, max, symbol), ...), alias_input) of each */
-static PyObject* io(PyObject* self, PyObject* argument) {
+/* _methods(): the names */
+static PyObject* method_names(PyObject* self, PyObject* unused) {
+  (void)unused;
   const aotc_python_model* m = (aotc_python_model*)self;
-  const long kind = PyLong_AsLong(argument);
-  if (kind == -1 && PyErr_Occurred()) return NULL;
-  if (kind < 0 || kind > 2) return PyErr_Format(PyExc_ValueError, "io: there is no kind %ld", kind);
-  PyObject* all = PyTuple_New(m->n[kind]);
-  for (int32_t i = 0; all && i < m->n[kind]; ++i) {
-    const aotc_io_info* info = &m->io[kind][i].info;
+  PyObject* all = PyTuple_New(m->n_methods);
+  for (int32_t i = 0; all && i < m->n_methods; ++i) {
+    Py_INCREF(m->methods[i].name);
+    if (PyTuple_SetItem(all, i, m->methods[i].name) != 0) Py_CLEAR(all);
+  }
+  return all;
+}
+
+/* _io(kind, method): (name, dtype, ((value, min, max, symbol), ...), alias_input) of each */
+static PyObject* io(PyObject* self, PyObject* args) {
+  const aotc_python_model* m = (aotc_python_model*)self;
+  int kind, method;
+  if (!PyArg_ParseTuple(args, "ii:_io", &kind, &method)) return NULL;
+  if (kind < 0 || kind > AOTC_STATE || method < 0 || method >= m->n_methods)
+    return PyErr_Format(PyExc_ValueError, "_io: there is no kind %d of method %d", kind, method);
+  const aotc_ios* ios = kind == AOTC_STATE ? &m->states : &m->methods[method].of[kind];
+  PyObject* all = PyTuple_New(ios->n);
+  for (int32_t i = 0; all && i < ios->n; ++i) {
+    const aotc_io_info* info = &ios->io[i].info;
     const aotc_dtype* dtype = aotc_dtype_of(info->dtype);
     PyObject* dims = PyTuple_New(info->rank);
     for (int32_t d = 0; dims && d < info->rank; ++d) {
       PyObject* dim = dim_tuple(&info->dims[d], info->found ? info->found[d] : NULL);
       if (!dim || PyTuple_SetItem(dims, d, dim) != 0) Py_CLEAR(dims);
     }
-    PyObject* one =
-        dims ? Py_BuildValue("(OsNi)", m->io[kind][i].name, dtype ? dtype->name : "unknown", dims, (int)info->alias_input) : NULL;
+    PyObject* one = dims ? Py_BuildValue("(OsNi)", ios->io[i].name, dtype ? dtype->name : "unknown", dims, (int)info->alias_input) : NULL;
     if (!one || PyTuple_SetItem(all, i, one) != 0) Py_CLEAR(all);
   }
   return all;
@@ -192,23 +266,22 @@ static PyObject* probe(PyObject* self, PyObject* unused) {
 }
 
 static PyObject* workspace_size(PyObject* self, PyObject* args, PyObject* keywords) {
-  static char* names[] = {"inputs", "threads", NULL};
+  static char* names[] = {"inputs", "threads", "method", NULL};
   const aotc_python_model* m = (aotc_python_model*)self;
-  PyObject* inputs = Py_None;
+  const aotc_api* api = m->library.api;
+  PyObject *inputs = Py_None, *named = Py_None;
   int threads = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|Oi:workspace_size", names, &inputs, &threads)) return NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "|OiO:workspace_size", names, &inputs, &threads, &named)) return NULL;
+  const int32_t method = aotc_method_of(m, named);
+  if (method < 0) return NULL;
   aotc_context_options options = AOTC_CONTEXT_OPTIONS_INIT;
   options.num_threads = threads;
   size_t bytes = 0;
-  aotc_status status;
-  if (inputs == Py_None) {
-    status = m->library.api->workspace_size(m->model, &options, NULL, 0, &bytes);
-  } else {
-    aotc_views in;
-    if (aotc_views_open(inputs, m, AOTC_INPUT, NULL, &in) != 0) return NULL;
-    status = m->library.api->workspace_size(m->model, &options, in.tensor, in.n, &bytes);
-    aotc_views_close(&in);
-  }
+  aotc_views in = {.n = 0, .view = in.few, .tensor = NULL};
+  if (inputs != Py_None && aotc_views_open(inputs, m, method, AOTC_INPUT, NULL, &in) != 0) return NULL;
+  const aotc_status status = method ? api->method_workspace_size(m->model, method, &options, in.tensor, in.n, &bytes)
+                                    : api->workspace_size(m->model, &options, in.tensor, in.n, &bytes);
+  if (inputs != Py_None) aotc_views_close(&in);
   return status == AOTC_STATUS_OK ? PyLong_FromSize_t(bytes) : failed(m, status);
 }
 
@@ -247,7 +320,8 @@ static PyObject* swap_weights(PyObject* self, PyObject* args) {
   PyObject* given;
   unsigned int flags;
   if (!PyArg_ParseTuple(args, "OI:_swap_weights", &given, &flags)) return NULL;
-  if (!AOTC_HAS(api, model_swap_weights)) return aotc_raise(m->module, AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_swap_weights");
+  if (!AOTC_HAS(api, model_swap_weights))
+    return aotc_raise(m->module, AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_swap_weights");
   aotc_weights_source weights = AOTC_WEIGHTS_SOURCE_INIT;
   reader reads = {given, 0};
   source from = {NULL, -1, {0}};
@@ -281,13 +355,14 @@ static PyObject* swap_weights(PyObject* self, PyObject* args) {
 
 static PyMethodDef methods[] = {
     {"_swap_weights", swap_weights, METH_VARARGS, NULL},
-    {"_io", io, METH_O, NULL},
+    {"_io", io, METH_VARARGS, NULL},
+    {"_methods", method_names, METH_NOARGS, NULL},
     {"_info", info, METH_NOARGS, NULL},
     {"_metadata_json", metadata_json, METH_NOARGS, NULL},
     {"probe", probe, METH_NOARGS, "probe()\n--\n\nRaises where the model's device no longer can run it: the message says what it lacks."},
     {"workspace_size", (PyCFunction)(void (*)(void))workspace_size, METH_VARARGS | METH_KEYWORDS,
-     "workspace_size(inputs=None, threads=1)\n--\n\nBytes that a context of so many threads needs for these "
-     "inputs; None: for the largest."},
+     "workspace_size(inputs=None, threads=1, method=None)\n--\n\nBytes that a context of so many threads needs for these "
+     "inputs of a method; None: for the largest, of the first."},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_new, create}, {Py_tp_dealloc, dealloc}, {Py_tp_methods, methods}, {0, NULL}};
 PyType_Spec aotc_model_spec = {"aotc_runtime._native.Model", sizeof(aotc_python_model), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

@@ -68,13 +68,24 @@ typedef struct aotc_io {
   PyObject* name;
   aotc_io_info info;
 } aotc_io;
+typedef struct aotc_ios {
+  aotc_io* io;
+  int32_t n;
+} aotc_ios;
+typedef struct aotc_python_method {
+  PyObject* name;
+  aotc_ios of[2]; /* AOTC_INPUT, AOTC_OUTPUT */
+} aotc_python_method;
 typedef struct aotc_python_model {
   PyObject_HEAD PyObject* module;
   aotc_library library;
   aotc_model* model;
-  aotc_io* io[3]; /* by kind */
-  int32_t n[3];
+  aotc_python_method* methods;
+  int32_t n_methods;
+  aotc_ios states;
 } aotc_python_model;
+/* The number of the method of that name; NULL or None: the first. -1: an exception is set. */
+int32_t aotc_method_of(const aotc_python_model* model, PyObject* name);
 extern PyType_Spec aotc_model_spec, aotc_context_spec, aotc_tensor_spec;
 
 /* ---- a call's tensors (view.c) ---- */
@@ -106,8 +117,9 @@ typedef struct aotc_views {
   aotc_tensor* tensor;
   int32_t n;
 } aotc_views;
-/* `objects`: a tuple or list in the model's order, a dict by name, or, where there is one, the array itself. */
-int aotc_views_open(PyObject* objects, const aotc_python_model* model, int32_t kind, void* stream, aotc_views* views);
+/* `objects`: a tuple or list in the method's order, a dict by name, or, where there is one, the array itself. kind: AOTC_INPUT,
+ * AOTC_OUTPUT. */
+int aotc_views_open(PyObject* objects, const aotc_python_model* model, int32_t method, int32_t kind, void* stream, aotc_views* views);
 void aotc_views_close(aotc_views* views);
 
 /* ---- tensors of this package's own (tensor.c) ---- */

@@ -24,8 +24,8 @@ PyObject* aotc_state_reset(PyObject* self, PyObject* const* args, Py_ssize_t n, 
 
 /* The state of that name, or NULL with NotFound set. */
 static const aotc_io* state_named(const context* c, PyObject* name) {
-  for (int32_t i = 0; i < c->model->n[AOTC_STATE]; ++i)
-    if (PyObject_RichCompareBool(name, c->model->io[AOTC_STATE][i].name, Py_EQ) == 1) return &c->model->io[AOTC_STATE][i];
+  for (int32_t i = 0; i < c->model->states.n; ++i)
+    if (PyObject_RichCompareBool(name, c->model->states.io[i].name, Py_EQ) == 1) return &c->model->states.io[i];
   char text[300];
   PyObject* bytes = PyUnicode_Check(name) ? PyUnicode_AsUTF8String(name) : NULL;
   PyErr_Clear();

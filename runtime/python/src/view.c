@@ -97,7 +97,8 @@ static int open_buffer(PyObject* object, const aotc_want* want, aotc_view* view)
              (long long)b->itemsize, expected ? expected->name : "another");
     return wrong(want, text);
   }
-  return describe(want, b->buf, (const int64_t*)b->shape, (const int64_t*)b->strides, 1, b->ndim, dtype, AOTC_DEVICE_HOST, view) == 0 ? 1 : -1;
+  return describe(want, b->buf, (const int64_t*)b->shape, (const int64_t*)b->strides, 1, b->ndim, dtype, AOTC_DEVICE_HOST, view) == 0 ? 1
+                                                                                                                                      : -1;
 }
 
 static PyObject* call_with(PyObject* function, const char* keyword, PyObject* value) { /* takes `value` */
@@ -287,37 +288,38 @@ void aotc_view_close(aotc_view* view) {
   view->own = NULL;
 }
 
-static const char* const kKinds[] = {"input", "output", "state"};
+static const char* const kKinds[] = {"input", "output"};
 
-static int wrong_number(const aotc_python_model* model, int32_t kind, Py_ssize_t given) {
+static int wrong_number(const aotc_python_model* model, int32_t n, int32_t kind, Py_ssize_t given) {
   char text[120];
-  snprintf(text, sizeof text, "%lld %ss given; the model has %d", (long long)given, kKinds[kind], model->n[kind]);
+  snprintf(text, sizeof text, "%lld %ss given; the model has %d", (long long)given, kKinds[kind], n);
   aotc_raise(model->module, AOTC_STATUS_INVALID_ARGUMENT, text);
   return -1;
 }
 
 /* The one of a dict that no name of the model is. */
-static int unknown_name(PyObject* dict, const aotc_python_model* model, int32_t kind) {
+static int unknown_name(PyObject* dict, const aotc_python_model* model, const aotc_ios* ios, int32_t kind) {
   PyObject *key, *value;
   Py_ssize_t at = 0;
   while (PyDict_Next(dict, &at, &key, &value)) {
     int known = 0;
-    for (int32_t i = 0; i < model->n[kind] && !known; ++i) known = PyObject_RichCompareBool(key, model->io[kind][i].name, Py_EQ) == 1;
+    for (int32_t i = 0; i < ios->n && !known; ++i) known = PyObject_RichCompareBool(key, ios->io[i].name, Py_EQ) == 1;
     if (!known) PyErr_Format(PyExc_KeyError, "there is no %s %R", kKinds[kind], key);
     if (!known) return -1;
   }
-  return wrong_number(model, kind, PyDict_Size(dict));
+  return wrong_number(model, ios->n, kind, PyDict_Size(dict));
 }
 
-int aotc_views_open(PyObject* objects, const aotc_python_model* model, int32_t kind, void* stream, aotc_views* views) {
-  const int32_t n = model->n[kind];
+int aotc_views_open(PyObject* objects, const aotc_python_model* model, int32_t method, int32_t kind, void* stream, aotc_views* views) {
+  const aotc_ios* ios = &model->methods[method].of[kind];
+  const int32_t n = ios->n;
   const int is_dict = PyDict_Check(objects), is_tuple = PyTuple_Check(objects), is_list = PyList_Check(objects);
   views->n = 0;
   views->view = views->few;
   views->tensor = views->few_tensors;
   if (is_tuple || is_list) {
     const Py_ssize_t given = is_tuple ? PyTuple_Size(objects) : PyList_Size(objects);
-    if (given != n) return wrong_number(model, kind, given);
+    if (given != n) return wrong_number(model, n, kind, given);
   } else if (!is_dict && n != 1) {
     PyErr_Format(PyExc_TypeError, "expected a tuple, a list or a dict of the %d %ss, not '%S'", n, kKinds[kind],
                  (PyObject*)Py_TYPE(objects));
@@ -333,7 +335,7 @@ int aotc_views_open(PyObject* objects, const aotc_python_model* model, int32_t k
     }
   }
   for (int32_t i = 0; i < n; ++i) {
-    const aotc_io* io = &model->io[kind][i];
+    const aotc_io* io = &ios->io[i];
     const aotc_want want = {model->module, io, kKinds[kind], kind == AOTC_OUTPUT, stream};
     PyObject* object = objects;
     if (is_tuple)
@@ -355,7 +357,7 @@ int aotc_views_open(PyObject* objects, const aotc_python_model* model, int32_t k
   }
   if (is_dict && PyDict_Size(objects) != n) {
     aotc_views_close(views);
-    return unknown_name(objects, model, kind);
+    return unknown_name(objects, model, ios, kind);
   }
   return 0;
 }
