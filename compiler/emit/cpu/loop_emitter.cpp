@@ -9,6 +9,7 @@
 #include "emit/cpu/scopes.h"
 #include "emit/cpu/text.h"
 #include "loop/cost.h"
+#include "loop/live.h"
 
 namespace aotc::emit::cpu {
 namespace {
@@ -18,6 +19,8 @@ using loop::LaneAxis;
 using loop::LoopKernel;
 using loop::LoopVar;
 using loop::ParamRole;
+
+constexpr int kVectorRegisters = 16;  ///< that AVX2 has; one text serves AVX-512, too
 
 /// Nests the buffers of the scopes into loops.
 class FunctionEmitter {
@@ -84,7 +87,7 @@ class FunctionEmitter {
   void block(const Block& b) {
     if (!b.over_inner) {
       insts_.set_place({lanes_ == LaneAxis::outer ? kBody : kUnit, kUnit, lanes_ == LaneAxis::outer, false});
-      for (loop::InstId id : b.insts) insts_.emit(id);
+      for (loop::InstId id : loop::order_of_few_live(k_, b, kVectorRegisters)) insts_.emit(id);
       return;
     }
     nest(b);
@@ -105,7 +108,7 @@ class FunctionEmitter {
     const int64_t piece = piece_of(b, k_, last.extent, lanes ? unroll * kMaxLanes : 1);
     insts_.open_nest(b, around, n > 1 ? kInner + n - 2 : kNest, unroll, piece > 0);
     if (lanes && ++nests_ == 2) next_row_ahead(b, innermost);
-    for (loop::InstId id : b.insts) insts_.emit(id);
+    for (loop::InstId id : loop::order_of_few_live(k_, b, kVectorRegisters)) insts_.emit(id);
     if (insts_.wide()) scopes_.put(innermost, "AOTC_EACH {\n" + scopes_.take(innermost) + "}\n");
 
     std::string text;
