@@ -341,6 +341,12 @@ aotc_status api_model_swap_weights(aotc_model* model, const aotc_weights_source*
   return swap_weights(model, source, version);
 }
 
+aotc_status api_model_trim(aotc_model* model, uint64_t* bytes) noexcept {
+  const KeepErrno keep;
+  RT_NOT_NULL(model);
+  return trim_weights(model, bytes);
+}
+
 const aotc_api kApi = {
     sizeof(aotc_api),
     AOTC_ABI_VERSION,
@@ -382,6 +388,7 @@ const aotc_api kApi = {
     api_states_copy,
     api_states_truncate,
     api_model_swap_weights,
+    api_model_trim,
 };
 
 }  // namespace

@@ -354,7 +354,7 @@ aotc_status find_entry(aotc_context* c, const Method& m, const aotc_tensor* in, 
 aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
   RT_TRY(grow_workspace(c, *e));
   const WeightSet& set = *c->weights;
-  if (e->bound_to == c->workspace_generation && e->bound_weights == set.version) return AOTC_STATUS_OK;
+  if (e->bound_to == c->workspace_generation && e->bound_weights == set.number) return AOTC_STATUS_OK;
   const aotc_variant& variant = variant_of(*e);
   const VariantInfo& info = info_of(*e);
   for (uint32_t a = 0; a < info.n_args; ++a) {
@@ -365,7 +365,7 @@ aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
       e->ptrs[a] = const_cast<uint8_t*>(set.at[b.index]);
   }
   e->bound_to = c->workspace_generation;
-  e->bound_weights = set.version;
+  e->bound_weights = set.number;
   return AOTC_STATUS_OK;
 }
 

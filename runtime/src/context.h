@@ -29,7 +29,7 @@ struct ShapeEntry {
   void* storage;           ///< null: never used
   uint64_t stamp;          ///< of the latest use; 0: holds nothing
   uint32_t bound_to;       ///< workspace_generation that `ptrs` were made for; 0: none
-  uint64_t bound_weights;  ///< WeightSet::version that they were made for
+  uint64_t bound_weights;  ///< WeightSet::number that they were made for
   uint32_t variant;        ///< of the method
   int64_t* symbols;
   int64_t* io_dims;

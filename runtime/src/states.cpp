@@ -22,7 +22,8 @@ bool needs_next(const aotc_model& model, uint32_t state) {
 const uint8_t* initial_of(const aotc_context& c, uint32_t s) {
   const aotc_module_desc& module = *c.model->module;
   const int32_t weight = module.states[s].initial_weight;
-  return weight >= 0 ? c.weights->weights.data + module.weights[weight].offset : nullptr;
+  if (weight < 0) return nullptr;
+  return is_gpu(module) ? c.weights->weights.data + module.weights[weight].offset : c.weights->at[weight];
 }
 
 aotc_status reset(aotc_context* c, uint32_t s) {

@@ -34,17 +34,29 @@ void set_free(const aotc_model& model, WeightSet* set, bool taken) {
   free(set);
 }
 
+/// What of the blob is this part's: [begin, end).
+struct Part {
+  uint64_t begin = UINT64_MAX, end = 0;
+  explicit Part(const aotc_module_desc& part) {
+    for (uint32_t i = 0; i < part.n_weights; ++i) {
+      const aotc_weight_desc& w = part.weights[i];
+      begin = w.offset < begin ? w.offset : begin;
+      end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
+    }
+  }
+};
+
+/// Each weight is in the blob.
+void point_into_blob(const aotc_module_desc& part, WeightSet* set) {
+  for (uint32_t i = 0; i < part.n_weights; ++i) set->at[i] = set->weights.data + part.weights[i].offset;
+}
+
 /// Where each weight is: in the blob, or in a copy of what of it is this part's. CPU.
 aotc_status place(const aotc_model& model, WeightSet* set) {
   const aotc_module_desc& part = *model.module;
   const uint32_t flags = model.flags;
-  uint64_t begin = UINT64_MAX, end = 0;  // what of the blob is this part's
-  for (uint32_t i = 0; i < part.n_weights; ++i) {
-    const aotc_weight_desc& w = part.weights[i];
-    set->at[i] = set->weights.data + w.offset;
-    begin = w.offset < begin ? w.offset : begin;
-    end = w.offset + w.bytes > end ? w.offset + w.bytes : end;
-  }
+  const auto [begin, end] = Part(part);
+  point_into_blob(part, set);
   if (begin >= end || set->weights.memory.base) return AOTC_STATUS_OK;  // what was copied is the process's own
   const bool asked = flags & AOTC_MODEL_OWN_WEIGHTS;
   const bool by_itself = part.flags & AOTC_MODULE_OWN_WEIGHTS && !(flags & (AOTC_MODEL_SHARED_WEIGHTS | AOTC_MODEL_LAZY_WEIGHTS));
@@ -94,7 +106,7 @@ WeightSet* take_unused(WeightSets* sets) {
   WeightSet* unused = nullptr;
   for (WeightSet** at = &sets->retired; *at;) {
     WeightSet* const set = *at;
-    bool used = false;
+    bool used = set == sets->trimmed;
     for (aotc_context* c = sets->contexts; c && !used; c = c->next_of_model) used = __atomic_load_n(&c->weights, __ATOMIC_SEQ_CST) == set;
     if (used) {
       at = &set->next;
@@ -132,6 +144,7 @@ aotc_status weight_sets_create(aotc_model* model, const aotc_model_options& opti
   sets.lock = page ? static_cast<uint32_t*>(page) : &sets.lock_word;
   RT_TRY(set_create(model, options, options.weights, &sets.current));
   sets.current->version = sets.version = 1;
+  sets.current->number = sets.number = 1;
   return AOTC_STATUS_OK;
 }
 
@@ -175,6 +188,7 @@ aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, ui
   {
     const Lock lock(&sets);
     set->version = ++sets.version;
+    set->number = ++sets.number;
     if (version) *version = set->version;
     WeightSet* const old = sets.current;
     __atomic_store_n(&sets.current, set, __ATOMIC_SEQ_CST);
@@ -183,6 +197,63 @@ aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, ui
     unused = take_unused(&sets);
   }
   free_all(*model, unused);
+  return AOTC_STATUS_OK;
+}
+
+namespace {
+
+/// A set of the same weights that reads them where they are mapped, in the place of one that has a copy of its own: that goes with the last
+/// run on it. Within the lock; `fresh` has room for the weights' places.
+void read_from_file(aotc_model* model, WeightSet* fresh) {
+  WeightSets& sets = model->sets;
+  WeightSet* const old = sets.current;
+  fresh->version = old->version;
+  fresh->number = ++sets.number;
+  fresh->weights = old->weights;
+  old->weights = Weights{};
+  point_into_blob(*model->module, fresh);
+  __atomic_store_n(&sets.current, fresh, __ATOMIC_SEQ_CST);
+  old->next = sets.retired;
+  sets.retired = old;
+}
+
+}  // namespace
+
+aotc_status trim_weights(aotc_model* model, uint64_t* bytes) {
+  if (bytes) *bytes = 0;
+  if (model->cuda) return fail(AOTC_STATUS_INCOMPATIBLE, "weights of a model on a GPU stay there until model_destroy");
+  const Part part(*model->module);
+  if (part.begin >= part.end) return AOTC_STATUS_OK;
+  WeightSets& sets = model->sets;
+  WeightSet* fresh = take<WeightSet>(1);
+  if (fresh) fresh->at = take<const uint8_t*>(model->module->n_weights);
+  if (!fresh || !fresh->at) {
+    free(fresh);
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory to trim the model");
+  }
+  uint64_t given = 0;
+  WeightSet *set = nullptr, *unused = nullptr;
+  {
+    const Lock lock(&sets);
+    if (!sets.trimmed) {  // else another thread is at it
+      if (sets.current->own.base && sets.current->weights.of_file) {
+        given = sets.current->own.bytes;
+        read_from_file(model, fresh);
+        fresh = nullptr;
+      }
+      set = sets.trimmed = sets.current;
+    }
+  }
+  if (set) given += weights_drop_pages(set->weights, part.begin, part.end);
+  {
+    const Lock lock(&sets);
+    if (set) sets.trimmed = nullptr;
+    unused = take_unused(&sets);
+  }
+  free_all(*model, unused);
+  if (fresh) free(fresh->at);
+  free(fresh);
+  if (bytes) *bytes = given;
   return AOTC_STATUS_OK;
 }
 

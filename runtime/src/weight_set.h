@@ -11,7 +11,8 @@ struct aotc_context;
 namespace aotc::rt {
 
 struct WeightSet {
-  uint64_t version;
+  uint64_t version;  ///< of its content
+  uint64_t number;   ///< of this model's sets that no other has: where its weights are
   Weights weights;
   Block own;           ///< a copy of what of the weights is this part's, or empty
   const uint8_t** at;  ///< per weight, on the model's device
@@ -22,8 +23,10 @@ struct WeightSet {
 struct WeightSets {
   WeightSet* current;
   WeightSet* retired;      ///< within the lock
+  WeightSet* trimmed;      ///< whose pages a call drops now, or null; within the lock
   aotc_context* contexts;  ///< within the lock
-  uint64_t version;        ///< of the latest set, within the lock
+  uint64_t version;        ///< of the latest content, within the lock
+  uint64_t number;         ///< of the latest set, within the lock
   uint32_t* lock;          ///< 1: taken. In a page of the process, where there are such pages: a forked child finds it free
   uint32_t lock_word;      ///< where there are none
 };
@@ -37,6 +40,9 @@ void weight_sets_leave(aotc_context* context);
 uint64_t weights_version(aotc_model* model);  ///< of the set that new runs take
 /// given: null for the artifact's own weights.
 aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, uint64_t* version);
+
+/// Gives memory of the model's weights back to the system, *bytes of it; runs read them from the file again.
+aotc_status trim_weights(aotc_model* model, uint64_t* bytes);
 
 /// The model's set, as context.weights, for the length of a call that has the context. Neither locks nor allocates, unless it was the last
 /// call on a set that is no longer the model's.

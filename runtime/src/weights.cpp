@@ -11,6 +11,8 @@
 namespace aotc::rt {
 namespace {
 
+constexpr uintptr_t kPage = 4096;
+
 /// The weights' file: what the options say, else beside this object.
 aotc_status find_path(const aotc_module_desc& module, const char* given, char path[kPathMax]) {
   const char* name = given ? given : module.weights_file;
@@ -36,7 +38,7 @@ aotc_status take_file(const aotc_module_desc& module, const unsigned char* data,
   char error[512];
   const int32_t what = verify ? AOTC_CHECK_ALL : AOTC_CHECK_SIZES;
   *out = Weights{};
-  out->data = data, out->map = const_cast<unsigned char*>(data), out->map_bytes = bytes;
+  out->data = data, out->map = const_cast<unsigned char*>(data), out->map_bytes = bytes, out->of_file = true;
   const aotc_status status =
       module.weights_layout
           ? aotc_weights_fit(data, bytes, path, what, module.weights_bytes, module.weights_hash, module.weights_layout, error, sizeof error)
@@ -127,6 +129,7 @@ aotc_status weights_open_own(const aotc_module_desc& module, const aotc_model_op
     return fail(AOTC_STATUS_INCOMPATIBLE, "this artifact takes no weights but its own");
   if (options.weights_path && module.weights_layout) return open_path(module, options.weights_path, verify, out);
   out->data = static_cast<const uint8_t*>(module.weights_begin);
+  out->of_file = out->data != nullptr;
   if (module.weights_begin || module.weights_bytes == 0) return AOTC_STATUS_OK;
   char path[kPathMax], error[512];
   const unsigned char* data;
@@ -171,7 +174,6 @@ aotc_status weights_open(const aotc_module_desc& module, const aotc_weights_sour
 }
 
 void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end) {
-  constexpr uintptr_t kPage = 4096;
   constexpr int kPopulateRead = 22;  // MADV_POPULATE_READ, of Linux 5.14; older C libraries do not name it
   if (begin >= end) return;
   const uintptr_t data = reinterpret_cast<uintptr_t>(weights.data), from = (data + begin) & ~(kPage - 1);
@@ -179,16 +181,20 @@ void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end) {
   if (madvise(first, data + end - from, kPopulateRead) != 0) madvise(first, data + end - from, MADV_WILLNEED);
 }
 
+uint64_t weights_drop_pages(const Weights& weights, uint64_t begin, uint64_t end) {
+  if (!weights.of_file) return 0;
+  const uintptr_t data = reinterpret_cast<uintptr_t>(weights.data);
+  const uintptr_t first = (data + begin + kPage - 1) & ~(kPage - 1), last = (data + end) & ~(kPage - 1);
+  return first < last && madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) == 0 ? last - first : 0;
+}
+
 void weights_copy(const Weights& weights, uint64_t begin, uint64_t end, uint8_t* to) {
-  constexpr uintptr_t kPage = 4096;
   constexpr uint64_t kChunk = 16u << 20;
   for (uint64_t at = begin; at < end; at += kChunk) {
     const uint64_t stop = at + kChunk < end ? at + kChunk : end;
     weights_map_pages(weights, at, stop);
     memcpy(to + (at - begin), weights.data + at, stop - at);
-    const uintptr_t data = reinterpret_cast<uintptr_t>(weights.data);
-    const uintptr_t first = (data + at + kPage - 1) & ~(kPage - 1), last = (data + stop) & ~(kPage - 1);  // whole pages alone
-    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    weights_drop_pages(weights, at, stop);
   }
 }
 

@@ -13,6 +13,7 @@ struct Weights {
   const uint8_t* data;  ///< host address of the blob
   void* map;            ///< a file's mapping, or null
   size_t map_bytes;
+  bool of_file;                 ///< data lies in pages of a file, mapped here or by the loader of the artifact: dropped pages come back
   Block memory;                 ///< that the content was copied or read to, or empty
   void (*release)(void* user);  ///< of the caller's memory, or null
   void* user;
@@ -28,7 +29,9 @@ aotc_status source_given(const aotc_weights_source& source, bool* given);
 /// Maps the pages of the bytes [begin, end) of the blob at once, reading from the file what is not in memory. What the kernel cannot do is
 /// left to the runs.
 void weights_map_pages(const Weights& weights, uint64_t begin, uint64_t end);
-/// Copies the bytes [begin, end) of the blob; their mapped pages are given back as it goes.
+/// Gives the whole pages of the bytes [begin, end) of the blob back to the system, as far as they are of a file; how many bytes those are.
+uint64_t weights_drop_pages(const Weights& weights, uint64_t begin, uint64_t end);
+/// Copies the bytes [begin, end) of the blob; their pages are dropped as it goes.
 void weights_copy(const Weights& weights, uint64_t begin, uint64_t end, uint8_t* to);
 /// Without a call of `release`, where `taken` is false: the caller's memory was not taken.
 void weights_close(Weights* weights, const aotc_allocator& allocator, bool taken);

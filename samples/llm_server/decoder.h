@@ -31,6 +31,8 @@ class Decoder {
   bool copy(int64_t to_slot, int64_t from_slot, int64_t begin, int64_t end);
   /// Forgets what all slots hold: after a run that failed. Adapters stay.
   aotc::host::Status reset();
+  /// Gives the memory of the weights back to the system; the next run reads them again. False: an artifact on a GPU, or of an older aotc.
+  bool trim() { return model_.trim().code == AOTC_STATUS_OK; }
   const std::vector<AdaptedLayer>& adapted() const { return adapted_; }
   /// The rows of one adapter. Throws std::runtime_error.
   void write_adapter(int64_t row, const std::vector<AdapterRow>& rows);

@@ -33,12 +33,14 @@ std::deque<Event> Channel::take(std::chrono::milliseconds most) {
   return std::exchange(events_, {});
 }
 
-Engine::Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue)
+Engine::Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue,
+               std::chrono::seconds trim_after)
     : decoder_(decoder),
       d_(description),
       metrics_(metrics),
       bytes_(std::move(bytes)),
       queue_(queue),
+      trim_after_(trim_after),
       slots_(static_cast<size_t>(description.slots)) {
   thread_ = std::thread([this] { loop(); });
 }
@@ -92,7 +94,15 @@ void Engine::loop() {
     std::deque<std::packaged_task<void()>> calls;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      work_.wait(lock, [this] { return stop_ || !waiting_.empty() || !running_.empty() || !calls_.empty(); });
+      const auto some = [this] { return stop_ || !waiting_.empty() || !running_.empty() || !calls_.empty(); };
+      if (trim_after_.count() == 0 || trimmed_) {
+        work_.wait(lock, some);
+      } else if (!work_.wait_for(lock, trim_after_, some)) {
+        lock.unlock();
+        trimmed_ = true;
+        if (decoder_.trim()) ++metrics_.trims;
+        continue;
+      }
       calls.swap(calls_);
       if (stop_ && waiting_.empty() && running_.empty() && calls.empty()) return;
     }
@@ -231,6 +241,7 @@ void Engine::run(const std::vector<Sequence*>& batch) {
   if (none) wanted.emplace_back(0, 0);  // the program gives one at least
   const aotc::host::Status status = decoder_.run(rows, wanted);
   ++metrics_.runs;
+  trimmed_ = false;
   if (!status) {
     // What a failed run left in the cache is not known: the other sequences are fed again from their first token.
     for (Sequence* s : batch) end(*s, Finish::failed, status.message);

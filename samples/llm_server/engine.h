@@ -65,8 +65,10 @@ struct Task {
 
 class Engine {
  public:
-  /// bytes: a token's text. The engine borrows all of its arguments.
-  Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue);
+  /// bytes: a token's text. trim_after: so long after the latest run the memory of the weights is given back; 0: never. The engine borrows
+  /// its decoder, description and metrics.
+  Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue,
+         std::chrono::seconds trim_after);
   ~Engine();
 
   /// All of a request's sequences, or none where the queue has no room for them; then false.
@@ -129,10 +131,12 @@ class Engine {
   Metrics& metrics_;
   std::function<std::string(int64_t)> bytes_;
   const size_t queue_;
+  const std::chrono::seconds trim_after_;
   std::vector<Slot> slots_;
   std::list<SequencePtr> running_;
   uint64_t clock_ = 0;
   bool decoded_ = false;  ///< the latest run was a decode step
+  bool trimmed_ = false;  ///< no run came after the latest trim
 
   std::mutex mutex_;
   std::condition_variable work_, idle_;

@@ -52,6 +52,7 @@ std::string Metrics::text(int64_t slots, int64_t cache) const {
   counter("llm_runs_total", "Runs of the artifact.", runs);
   counter("llm_sequences_cancelled_total", "Sequences given up because the client hung up or the server stopped.", cancelled);
   counter("llm_sequences_failed_total", "Sequences that a failed run ended.", failed);
+  counter("llm_weights_trimmed_total", "Times that the memory of the weights was given back because no request came.", trims);
   add("llm_sequences_running", "gauge", "Sequences that hold a slot.", running);
   add("llm_sequences_waiting", "gauge", "Sequences in the queue.", waiting);
   add("llm_slots", "gauge", "Slots of the artifact.", slots);

@@ -26,7 +26,7 @@ class Histogram {
 
 /// All that the server tells of itself; every member may be used from any thread.
 struct Metrics {
-  std::atomic<uint64_t> prompt_tokens{0}, cached_tokens{0}, generated_tokens{0}, runs{0}, cancelled{0}, failed{0};
+  std::atomic<uint64_t> prompt_tokens{0}, cached_tokens{0}, generated_tokens{0}, runs{0}, cancelled{0}, failed{0}, trims{0};
   std::atomic<int64_t> running{0}, waiting{0}, cache_used{0};  ///< sequences, sequences, positions
   Histogram first_token, between_tokens, queued;
 

@@ -30,7 +30,7 @@
   X(aotc_api, run_method) X(aotc_api, run_with) X(aotc_state_range, dim) X(aotc_state_range, reserved) X(aotc_state_range, offset) \
   X(aotc_state_range, length) X(aotc_api, state_read_range) X(aotc_api, state_write_range) X(aotc_api, states_layout) \
   X(aotc_api, states_save) X(aotc_api, states_load) X(aotc_api, states_fork) X(aotc_api, states_copy) X(aotc_api, states_truncate) \
-  X(aotc_api, model_swap_weights) X(aotc_weights_source, struct_size) \
+  X(aotc_api, model_swap_weights) X(aotc_api, model_trim) X(aotc_weights_source, struct_size) \
   X(aotc_weights_source, path) X(aotc_weights_source, data) X(aotc_weights_source, bytes) X(aotc_weights_source, read) \
   X(aotc_weights_source, user) X(aotc_weights_source, release) X(aotc_weights_source, flags) X(aotc_weights_source, fd) \
   X(aotc_model_options, weights) X(aotc_model_info, weights_version) X(aotc_model_info, weights_layout) \

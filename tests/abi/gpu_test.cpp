@@ -15,6 +15,15 @@ TEST_CASE("1: without a driver, probe says so") {
   CHECK(toy.api->probe(AOTC_DEVICE_HOST) == AOTC_STATUS_INVALID_ARGUMENT);
 }
 
+TEST_CASE("weights of a model on a GPU are not trimmed") {
+  REQUIRE(fake().handle != nullptr);
+  Loaded toy(toy_path("toy_gpu"));
+  Session s(toy.api);
+  uint64_t bytes = 4711;
+  CHECK(toy.api->model_trim(s.model, &bytes) == AOTC_STATUS_INCOMPATIBLE);
+  CHECK(bytes == 0);
+}
+
 TEST_CASE("2: probe and the choice of an image") {
   REQUIRE(fake().handle != nullptr);
   Loaded toy(toy_path("toy_gpu"));

@@ -19,7 +19,7 @@ constexpr Appended kAppended[] = {
     APPENDED(method_workspace_size), APPENDED(method_output_bounds), APPENDED(run_method),    APPENDED(run_with),
     APPENDED(state_read_range),      APPENDED(state_write_range),    APPENDED(states_layout), APPENDED(states_save),
     APPENDED(states_load),           APPENDED(states_fork),          APPENDED(states_copy),   APPENDED(states_truncate),
-    APPENDED(model_swap_weights),
+    APPENDED(model_swap_weights),    APPENDED(model_trim),
 };
 
 /// What the artifacts that Model::linked is given say, each as its test left it.

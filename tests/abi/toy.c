@@ -4,6 +4,7 @@
  *   TOY_STEPS          how many of its steps it runs (default all 6): with 0 a run is its guards alone
  *   TOY_VERSION        a number in the metadata, to tell two artifacts apart
  *   TOY_METHODS        it has a second method, "peek"
+ *   TOY_BETWEEN        bytes of the blob between its two weights (default 0)
  *   TOY_RUNS_LAST      the state "runs" is written by the last step instead of the first
  *
  * x f32 [batch, 8], bias f32 [8], idx i64 [batch], pair f32 [2*n + 1] with n == batch; batch 1 to 64
@@ -151,14 +152,20 @@ static const aotc_range one_range[] = {{1, 1, 1}, {1, 1, 1}}, all_range[] = {{1,
   { name, ranges, code, slots, 10, buffers, 11, steps, TOY_STEPS, args, size_slots, 0, 8, 6, TOY_STATES_FROM }
 static const aotc_variant variants[] = {VARIANT("batch=1", one_range), VARIANT("default", all_range)};
 
-#define TOY_WEIGHTS_BYTES 192
+#ifndef TOY_BETWEEN
+#define TOY_BETWEEN 0
+#endif
+#define TOY_WEIGHTS_BYTES (192 + TOY_BETWEEN)
 #ifndef TOY_WEIGHTS_FILE
 static const struct {
   float table[kTable][kCols];
+#if TOY_BETWEEN
+  char between[TOY_BETWEEN];
+#endif
   int64_t start;
   char pad[56];
 } blob __attribute__((aligned(4096), section(".aotc_weights"))) = {
-    {{1, 1, 1, 1, 1, 1, 1, 1}, {2, 2, 2, 2, 2, 2, 2, 2}, {3, 3, 3, 3, 3, 3, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7}}, 100, {0}};
+    .table = {{1, 1, 1, 1, 1, 1, 1, 1}, {2, 2, 2, 2, 2, 2, 2, 2}, {3, 3, 3, 3, 3, 3, 3, 3}, {0, 1, 2, 3, 4, 5, 6, 7}}, .start = 100};
 #define TOY_WEIGHTS_FILE 0
 #define TOY_BLOB &blob
 #define TOY_HASH 0
@@ -167,7 +174,7 @@ static const struct {
 #define TOY_LAYOUT 0
 #define TOY_BLOB 0
 #endif
-static const aotc_weight_desc weights[] = {{"table", 0, 128}, {"start", 128, 8}};
+static const aotc_weight_desc weights[] = {{"table", 0, 128}, {"start", 128 + TOY_BETWEEN, 8}};
 static const int64_t sums_dims[] = {8};
 static const aotc_state_desc states[] = {{"sums", AOTC_DTYPE_F32, 1, sums_dims, -1, 32}, {"runs", AOTC_DTYPE_I64, 0, 0, 1, 8}};
 

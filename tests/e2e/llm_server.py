@@ -445,6 +445,24 @@ def load(s, seconds, clients):
           f"{int(s.metric('llm_generated_tokens_total'))} tokens", flush=True)
 
 
+def check_trim(o, folder):
+    """Without requests the weights' memory goes back once, and answers stay the same."""
+    s = Server(o, folder, "--trim-after", "1")
+    ask = lambda: s.client.completions.create(model="small", prompt=[7, 3, 9], max_tokens=12, temperature=0).choices[0].text
+    answers = []
+    for times in (1, 2):
+        answers.append(ask())
+        for _ in range(600):
+            if s.metric("llm_weights_trimmed_total") == times:
+                break
+            time.sleep(0.1)
+        assert s.metric("llm_weights_trimmed_total") == times, s.get("/metrics")
+    answers.append(ask())
+    assert len(set(answers)) == 1, answers
+    s.stop()
+    print("ok   memory of an idle server's weights", flush=True)
+
+
 def check_shutdown(o, folder):
     # All answers that run when the signal comes are whole, those too whose last bytes are written when the last token is there. A request that
     # comes later is told so, or finds no server: how many of the four do is the scheduler's choice.
@@ -519,6 +537,7 @@ def main():
     load(s, o.load, o.clients)
     s.stop()
     check_adapters(o, folder, model, lambda *options: Server(o, folder, *options), lambda m, ids, n: text_of(tokenizer, generated(m, tokenizer, ids, n)[0]), refused)
+    check_trim(o, folder)
     check_shutdown(o, folder)
 
 

@@ -122,6 +122,20 @@ class Everything(unittest.TestCase):
             model.swap_weights(1.5)
         self.check(contexts[0].run(inputs), own)
 
+    def test_memory_of_idle_weights(self):
+        inputs, out = stored("net", "in"), stored("net", "out")
+        model = self.load("net")
+        context = model.context()
+        self.check(context.run(inputs), out)
+        for _ in range(2):
+            self.assertGreaterEqual(model.trim(), 0)
+            self.check(context.run(inputs), out)
+        self.assertEqual((context.info.weights_version, model.info.weights_version), (1, 1))
+        content = (MODELS / "tuned.weights").read_bytes()
+        model.swap_weights(content)
+        self.assertEqual(model.trim(), 0)
+        self.check(context.run(inputs), stored("tuned", "out"))
+
     def test_timeouts_and_cancelling(self):
         context = self.load("net").context(threads=2)
         inputs, expected = stored("net", "in"), stored("net", "out")

@@ -309,7 +309,7 @@ typedef struct aotc_profile_step {
 /* The table grows at its end: a revision of ABI version 1 appends functions, and what else came with them ("since revision" at fields and
  * flags). A program asks its header by #if: AOTC_ABI_REVISION >= 3, or defined AOTC_SINCE_run_with; an artifact, when it runs:
  * AOTC_HAS(api, run_with), or aotc_api_revision(api) >= AOTC_SINCE_run_with. What has no number here every artifact has. */
-#define AOTC_ABI_REVISION 5
+#define AOTC_ABI_REVISION 6
 #define AOTC_SINCE_output_sizes 1
 #define AOTC_SINCE_method_count 2
 #define AOTC_SINCE_method_get 2
@@ -327,6 +327,7 @@ typedef struct aotc_profile_step {
 #define AOTC_SINCE_states_copy 4
 #define AOTC_SINCE_states_truncate 4
 #define AOTC_SINCE_model_swap_weights 5
+#define AOTC_SINCE_model_trim 6
 
 /* Append-only; struct_size says how much of it this artifact has. */
 typedef struct aotc_api {
@@ -493,18 +494,26 @@ typedef struct aotc_api {
    * model keeps the weights that it has. INCOMPATIBLE: the weights are another artifact's, or the model is on a GPU; NOT_FOUND: no such
    * file; DAMAGED: cut off or, with AOTC_WEIGHTS_VERIFY, not what was written; OUT_OF_MEMORY; what `read` returned. */
   aotc_status (*model_swap_weights)(aotc_model* model, const aotc_weights_source* source, uint64_t* version);
+  /* Gives the memory of a model's weights back to the system: for a model that will not run for a while. Pages of the artifact or of a
+   * weights file leave the process; the system keeps them as long as it has room, and the next run brings back those that it reads, from
+   * the disk where need be. A copy of the process's own (AOTC_MODEL_OWN_WEIGHTS) is freed, and runs read the file's pages until the next
+   * swap. Weights of memory, of a function or of a caller's own stay. *bytes (may be NULL): how many were given back, in or out of memory
+   * before. Any thread, also while runs are under way, which go on, slower. Answers are the same bits. INCOMPATIBLE: the model is on a
+   * GPU; OUT_OF_MEMORY: nothing changed. */
+  aotc_status (*model_trim)(aotc_model* model, uint64_t* bytes);
 } aotc_api;
 
 /* 1 when the artifact has that function of the table. */
 #define AOTC_HAS(api, function) ((api)->struct_size > offsetof(aotc_api, function) && (api)->function)
 /* The latest revision all of whose functions the artifact has; of a later one than this header knows: AOTC_ABI_REVISION. */
 static inline int32_t aotc_api_revision(const aotc_api* api) {
-  return AOTC_HAS(api, model_swap_weights) ? 5
-         : AOTC_HAS(api, states_truncate)  ? 4
-         : AOTC_HAS(api, run_with)         ? 3
-         : AOTC_HAS(api, run_method)       ? 2
-         : AOTC_HAS(api, output_sizes)     ? 1
-                                           : 0;
+  return AOTC_HAS(api, model_trim)           ? 6
+         : AOTC_HAS(api, model_swap_weights) ? 5
+         : AOTC_HAS(api, states_truncate)    ? 4
+         : AOTC_HAS(api, run_with)           ? 3
+         : AOTC_HAS(api, run_method)         ? 2
+         : AOTC_HAS(api, output_sizes)       ? 1
+                                             : 0;
 }
 
 /* The only symbol that a model.so exports. NULL: the artifact is older than min_version. */

@@ -545,6 +545,12 @@ class Model {
   }
   /// The artifact's own weights again.
   Status own_weights(uint64_t* version = nullptr) const { return swap_weights(static_cast<const aotc_weights_source*>(nullptr), version); }
+  /// Gives the memory of the weights back to the system (aotc_api.model_trim), *bytes of it: for a model that will not run for a while.
+  Status trim(uint64_t* bytes = nullptr) const {
+    if (!handle_) return detail::holds_nothing("model", "Model::load");
+    if (!AOTC_HAS(api(), model_trim)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_trim"};
+    return detail::result(api(), api()->model_trim(handle_->model, bytes));
+  }
   std::string metadata() const { return handle_ ? api()->metadata_json() : ""; }
   explicit operator bool() const { return handle_ != nullptr; }
   const aotc_api* api() const { return handle_ ? handle_->library->lib.api : nullptr; }  ///< null when it holds nothing

@@ -284,6 +284,14 @@ class Model(_native.Model):
         given = memoryview(source) if isinstance(source, (bytes, bytearray)) else source
         return self._swap_weights(given, _native.WEIGHTS_VERIFY if verify else 0)
 
+    def trim(self) -> int:
+        """Gives the memory of the weights back to the system, for a model that will not run for a while; returns how many bytes.
+
+        Pages of files come back as runs read them; a copy of the process's own is freed, and runs read the file's pages until the next swap;
+        weights that came from memory or a function stay. Any thread, also while runs are under way.
+        """
+        return self._trim()
+
     def context(self, threads: int = 1, *, stream: Any = 0, graphs: Optional[bool] = None, profile: bool = False, stepwise: bool = False,
                 flush_denormals: bool = False, forks: bool = False) -> Context:
         """Makes a context.

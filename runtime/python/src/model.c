@@ -353,7 +353,25 @@ static PyObject* swap_weights(PyObject* self, PyObject* args) {
   return PyLong_FromUnsignedLongLong(version);
 }
 
+/* _trim(): bytes that were given back */
+static PyObject* trim(PyObject* self, PyObject* unused) {
+  aotc_python_model* m = (aotc_python_model*)self;
+  const aotc_api* api = m->library.api;
+  (void)unused;
+  if (!AOTC_HAS(api, model_trim)) return aotc_raise(m->module, AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_trim");
+  uint64_t bytes = 0;
+  aotc_status status;
+  char error[1024] = "";
+  Py_BEGIN_ALLOW_THREADS;
+  status = api->model_trim(m->model, &bytes);
+  if (status != AOTC_STATUS_OK) snprintf(error, sizeof error, "%s", api->last_error());
+  Py_END_ALLOW_THREADS;
+  if (status != AOTC_STATUS_OK) return aotc_raise(m->module, status, error);
+  return PyLong_FromUnsignedLongLong(bytes);
+}
+
 static PyMethodDef methods[] = {
+    {"_trim", trim, METH_NOARGS, NULL},
     {"_swap_weights", swap_weights, METH_VARARGS, NULL},
     {"_io", io, METH_VARARGS, NULL},
     {"_methods", method_names, METH_NOARGS, NULL},

@@ -129,13 +129,14 @@ c_structs! {
         states_copy: unsafe extern "C" fn(Context, Ranges, Context, Ranges, i32) -> Status,
         states_truncate: unsafe extern "C" fn(Context, *const c_char, i32, i64) -> Status,
         model_swap_weights: unsafe extern "C" fn(*mut aotc_model, *const aotc_weights_source, *mut u64) -> Status,
+        model_trim: unsafe extern "C" fn(*mut aotc_model, *mut u64) -> Status,
     }
     aotc_library { handle: *mut c_void, api: *const aotc_api, error: [c_char; 512], }
 }
 
 pub const AOTC_ABI_VERSION: u32 = 1;
 /// Of the table that is declared above.
-pub const AOTC_ABI_REVISION: i32 = 5;
+pub const AOTC_ABI_REVISION: i32 = 6;
 pub const AOTC_DEVICE_HOST: i32 = -1;
 pub const AOTC_DEVICE_DEFAULT: i32 = -2;
 pub const AOTC_INPUT: i32 = 0;
