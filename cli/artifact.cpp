@@ -38,11 +38,11 @@ std::string stored_weights_text(const nlohmann::json& stored) {
 }
 
 void add_check_weights(CLI::App& app, bool& check_weights) {
-  add_flag(app, "--check-weights", check_weights, "read all of the artifact and its weights and compare it with what was built");
+  add_flag(app, "--check-weights", check_weights, "check the hashes of the whole artifact and its weights");
 }
 
 void add_weights_file(CLI::App& app, std::string& weights) {
-  add_option(app, "--weights", weights, "a weights file for the artifact (aotc weights), instead of its own weights");
+  add_option(app, "--weights", weights, "a weights file for the artifact (aotc weights), in place of its own weights");
 }
 
 void add_method(CLI::App& app, std::string& method) {

@@ -89,10 +89,10 @@ void require_same_inputs(const Artifact& baseline, const Artifact& artifact) {
 
 void add_baseline(CLI::App& app, BaselineOptions& o) {
   add_option(app, "--baseline", o.file,
-             "an artifact, which is timed in turns with this one, or what bench --json wrote earlier on this machine (FILE.json): exit "
-             "code 1 where this one is slower by more than --max-regression, beyond doubt");
+             "an artifact to time in alternation with this one, or the output of an earlier bench --json on this machine (FILE.json): exit "
+             "code 1 if the whole 99 % confidence interval of the slowdown is above --max-regression");
   add_option(app, "--max-regression", o.max_regression,
-             "with --baseline: how much longer than it a run may take, as 5% or 0.05; default: 5%")
+             "with --baseline: the slowdown that is allowed, as 5% or 0.05; set it below the one that you want to catch; default: 5%")
       .transform(share_of_time, "SHARE");
 }
 
@@ -158,7 +158,7 @@ int report_baseline(const json& j, const Common& common) {
   const bool slower = verdict == "slower";
   fmt::print(stderr, "{}: {}: {}\n", common.program, slower ? "error" : "warning",
              slower ? "slower than the baseline: " + text
-                    : "noise leaves open whether it is slower than the baseline (more --seconds would tell): " + text);
+                    : "undecided whether it is slower than the baseline, because of noise (try more --seconds): " + text);
   return slower ? static_cast<int>(ExitCode::failed) : 0;
 }
 

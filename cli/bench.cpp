@@ -166,7 +166,7 @@ int run(const Options& o, const Common& common) {
 Run add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   add_option(app, "artifact", o->artifact, "model.so").required();
-  add_option(app, "--against", o->against, "the model.pt2: its eager run (LibTorch) is timed beside, in turns, on the same inputs");
+  add_option(app, "--against", o->against, "the model.pt2: time eager PyTorch (LibTorch) too, in alternation, on the same inputs");
   add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   add_option(app, "--threads", o->threads, "threads of the run").range(1, 1024);
   add_option(app, "--seconds", o->seconds, "time to measure for").positive();
@@ -176,10 +176,10 @@ Run add_bench(CLI::App& app) {
   add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
   add_flag(app, "--profile", o->profile,
-           "time of every step (the mean of the middle half of the runs, which adds up), GFLOP/s, GB/s and share of the roofline");
-  add_option(app, "--trace", o->trace, "with --profile's times: the steps of one run as FILE.json for chrome://tracing or Perfetto");
+           "time of every step (mean of the middle half of the runs, so that steps add up), GFLOP/s, GB/s and share of the roofline");
+  add_option(app, "--trace", o->trace, "also write the steps of one run as FILE.json for chrome://tracing or Perfetto");
   add_flag(app, "--flush-denormals", o->flush_denormals, "run with AOTC_CONTEXT_FLUSH_DENORMALS");
-  add_flag(app, "--own-weights", o->own_weights, "load with AOTC_MODEL_OWN_WEIGHTS: a copy of the weights in huge pages");
+  add_flag(app, "--own-weights", o->own_weights, "load with AOTC_MODEL_OWN_WEIGHTS: copy the weights into huge pages");
   return [o](const Common& common) { return run(*o, common); };
 }
 

@@ -275,8 +275,8 @@ class Search {
     if (fused_)
       d.note =
           departs(*d.row)
-              ? "it departs where it is compiled in one piece with what it is computed from; as outputs, this value and those are right"
-              : "a program that ends here is right: what departs does so only together with what follows";
+              ? "it is wrong if it is fused with its operands; it and they are right as additional outputs, which split the fused kernel"
+              : "a program that ends here is right: the value is wrong only together with what follows";
     const import::PNode* n = flow_.node(value);
     if (!n) {
       d.note = "it is an input of the program";

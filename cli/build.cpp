@@ -66,13 +66,13 @@ void summary(const nlohmann::json& r) {
 std::string static_prefix(const Options& o, const std::string& output) {
   if (o.emit != "static") {
     if (!o.prefix.empty())
-      throw Diagnostic(ExitCode::usage, {}, "--prefix is of --emit static: the header of a shared object takes its file's name");
+      throw Diagnostic(ExitCode::usage, {}, "--prefix is for --emit static: a shared object's header is named after its file");
     return {};
   }
   const std::filesystem::path file = output;
   if (file.extension() == ".so")
     throw Diagnostic(ExitCode::usage, Loc{output, "", "", ""},
-                     "is the name of a shared object; --emit static makes an archive, call it .a");
+                     "is the name of a shared object; --emit static makes a static library, call it .a");
   for (const pipeline::FrontOptions& part : pipeline::parts_of(o.build.methods.front().front))
     if (part.target.is_gpu())
       throw Diagnostic(ExitCode::usage, {}, fmt::format("--emit static is for CPUs, not for {}", part.target.str()))
@@ -91,9 +91,10 @@ Run add_build(CLI::App& app) {
   o->front.add_to(app, true);
   add_option(app, "-o,--output", o->build.output,
              "path of the artifact; default: the model's name with .so (static: .a), in the current directory");
-  add_option(app, "--emit", o->emit, "shared: an object to be loaded; static: CPU: an archive and a header to be linked into programs")
+  add_option(app, "--emit", o->emit,
+             "shared: a shared object, to be loaded; static (CPU): a static library and a header, to be linked into programs")
       .one_of({"shared", "static"});
-  add_option(app, "--prefix", o->prefix, "of --emit static: what its names in C begin with (NAME_get_api); default: the file's name");
+  add_option(app, "--prefix", o->prefix, "with --emit static: prefix of its names in C (NAME_get_api); default: the file's name");
   add_option(app, "--header", o->header,
              "standalone: NAME.h has all that programs need; shared: it includes aotc/loader.h (static: aotc/aotc.h), for programs with "
              "many models")
@@ -106,17 +107,17 @@ Run add_build(CLI::App& app) {
   }
   add_custom_operators(app, o->operators);
   add_option(app, "--mode", o->mode, said).one_of(modes);
-  add_option(app, "--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure for").not_negative();
+  add_option(app, "--tune-budget", o->build.tune_budget_s, "seconds that max-autotune may measure; default: 60").not_negative();
   add_option(app, "--tuning-db", o->build.tuning_db, "tuning database (JSON) to read, and with max-autotune to extend");
   add_flag(app, "--error-on-tuning-miss", o->build.error_on_tuning_miss,
-           "fail, and say which they are, where kernels that could be tuned are not in the tuning database");
+           "fail if the tuning database lacks kernels that could be tuned, and name them");
   add_option(app, "-j,--jobs", o->build.jobs, "parallel compiles; default: all processors").not_negative();
   o->cache.add_to(app);
   add_option(app, "--keep", o->build.keep_dir, "leave the plan, every generated source and the compiler lines as a script in this folder");
   add_flag(app, "--weights-file", o->weights_file, "put the weights in a file beside the artifact (default above 1 GB)");
   add_flag(app, "--own-weights", o->build.own_weights,
-           "CPU: models copy their weights to huge pages of the process's own when they are loaded, unless told otherwise "
-           "(AOTC_MODEL_SHARED_WEIGHTS): faster runs for memory and 0.3 s a GB");
+           "CPU: when a model is loaded, copy its weights into huge pages of the process, unless the program passes "
+           "AOTC_MODEL_SHARED_WEIGHTS: faster runs, for memory and time to load");
   return [o](const Common& common) {
     define(o->operators);
     o->build.methods = o->front.methods();

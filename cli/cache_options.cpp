@@ -27,10 +27,10 @@ uint64_t parse_bytes(const std::string& text) {
 
 void CacheArgs::add_to(CLI::App& app) {
   add_option(app, "--cache", folder,
-             "folder of compiled objects, which any number of builds and machines may share; 'none': no cache (default: "
-             "~/.cache/aotc, or $XDG_CACHE_HOME/aotc)");
-  add_option(app, "--cache-limit", limit, "bytes of that cache (500M, 2G): what was not used for longest goes first; default: 5G");
-  add_flag(app, "--cache-read-only", read_only, "take objects from the cache, write none: for jobs that are not trusted");
+             "folder of compiled objects, which builds and machines may share; 'none': no cache (default: ~/.cache/aotc, or "
+             "$XDG_CACHE_HOME/aotc)");
+  add_option(app, "--cache-limit", limit, "size of that cache (500M, 2G): the least recently used objects are removed; default: 5G");
+  add_flag(app, "--cache-read-only", read_only, "read objects from the cache and write none: for untrusted jobs");
 }
 
 emit::CacheOptions CacheArgs::get() const {

@@ -50,7 +50,7 @@ Run add_check(CLI::App& app) {
   auto o = std::make_shared<FrontArgs>();
   auto path = std::make_shared<std::string>();
   o->add_to(app, true);
-  add_option(app, "--sarif", *path, "write what is found as SARIF 2.1.0, which code hosts show at the lines of the model's code");
+  add_option(app, "--sarif", *path, "write the findings as SARIF 2.1.0, which code hosts show at the lines of the model's code");
   return [o, path](const Common& common) {
     Checked checked;
     try {

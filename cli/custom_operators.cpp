@@ -9,15 +9,14 @@
 namespace aotc::cli {
 
 void add_custom_operators(CLI::App& app, CustomOperators& operators) {
-  add_option(
-      app, "--torch-library", operators.libraries,
-      "a library that registers custom operators of the archive (TORCH_LIBRARY), as torch.ops.load_library takes it: their reference "
-      "(repeatable)")
+  add_option(app, "--torch-library", operators.libraries,
+             "shared library that defines custom operators of the program (TORCH_LIBRARY; as for torch.ops.load_library), for the "
+             "reference (repeatable)")
       .repeated();
   add_option(
       app, "--torch-module", operators.modules,
-      "a Python module or .py file that defines custom operators of the archive (torch.library.custom_op): their reference, in a "
-      "Python of its own: that of VIRTUAL_ENV, of CONDA_PREFIX, of PATH where it has torch, or of LibTorch's environment (repeatable)")
+      "Python module or .py file that defines custom operators of the program (torch.library.custom_op), for the reference; it runs in its "
+      "own process, with the Python of VIRTUAL_ENV, of CONDA_PREFIX, of PATH if that has torch, or of LibTorch's environment (repeatable)")
       .repeated();
 }
 

@@ -123,13 +123,13 @@ int run(const Options& o, const Common& common) {
 
 Run add_diff(CLI::App& app) {
   auto o = std::make_shared<Options>();
-  add_option(app, "a", o->a, "model.so, the one before").required();
-  add_option(app, "b", o->b, "model.so, the one after").required();
-  const Option bench = add_flag(app, "--bench", o->bench, "also time both, in turns, and their steps");
-  add_option(app, "--method", o->method, "with --bench: only this one; default: all that both have").needs(bench);
+  add_option(app, "a", o->a, "model.so, the old one").required();
+  add_option(app, "b", o->b, "model.so, the new one").required();
+  const Option bench = add_flag(app, "--bench", o->bench, "also time both in alternation, and their steps");
+  add_option(app, "--method", o->method, "with --bench: only this method; default: all that both have").needs(bench);
   add_option(app, "--dim", o->dims, "with --bench: NAME=SIZE, fixes a dimension (repeatable)").needs(bench);
   add_option(app, "--threads", o->threads, "with --bench: threads of a run").range(1, 1024).needs(bench);
-  add_option(app, "--seconds", o->seconds, "with --bench: time to measure a method for").positive().needs(bench);
+  add_option(app, "--seconds", o->seconds, "with --bench: seconds to measure each method").positive().needs(bench);
   return [o](const Common& common) { return run(*o, common); };
 }
 

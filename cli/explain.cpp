@@ -119,12 +119,12 @@ Run add_explain(CLI::App& app) {
   o->add_to(app);
   add_method(app, *method);
   add_check_weights(app, *check_weights);
-  add_option(app, "--kernel", *kernel, "only this kernel: its choices, what they were chosen from, predicted and measured times, refusals");
+  add_option(app, "--kernel", *kernel, "only this kernel: choices, candidates with predicted and measured times, refusals");
   auto html = std::make_shared<std::string>(), bench = std::make_shared<std::string>();
   add_option(app, "--html", *html,
-             "write a page of all methods: the graph of steps with the lines of the model's code, the arena over time, variants, choices, "
-             "roofline, weights; it needs nothing else");
-  add_option(app, "--bench", *bench, "with --html: what aotc bench --profile --json wrote of this artifact, for measured times");
+             "write a self-contained HTML report of all methods: the graph of steps with the lines of the model's code, the arena over "
+             "time, variants, choices, roofline, weights");
+  add_option(app, "--bench", *bench, "with --html: measured times, from aotc bench --profile --json of this artifact");
   return [o, kernel, method, check_weights, html, bench](const Common& common) {
     if (!bench->empty() && html->empty()) throw Diagnostic(ExitCode::usage, {}, "--bench is for --html");
     if (!html->empty()) {

@@ -56,7 +56,7 @@ void give_shapes(std::vector<pipeline::MethodOptions>& methods, const std::strin
     return give_shapes(methods.front(), file, "");
   }
   if (!j["methods"].is_object() || j.size() > 1)
-    throw Diagnostic(Loc{file, "", "", ""}, "\"methods\" is an object of shapes by method, and nothing stands beside it");
+    throw Diagnostic(Loc{file, "", "", ""}, "\"methods\" must be an object of shapes by method, and the only key");
   for (const auto& [name, shapes] : j["methods"].items()) give_shapes(method_named(methods, name, "--shapes " + file), file, shapes.dump());
 }
 
@@ -64,8 +64,8 @@ void give_shapes(std::vector<pipeline::MethodOptions>& methods, const std::strin
 
 void FrontArgs::add_to(CLI::App& app, bool several) {
   const Option model = add_option(app, "model", models,
-                                  several ? "a .pt2 saved by torch.export.save; or several as the methods of one artifact, NAME=FILE "
-                                            "each: prefill=a.pt2 decode=b.pt2. They share weights, and states of one name"
+                                  several ? "a .pt2 saved by torch.export.save; or several as the methods of one artifact, NAME=FILE each: "
+                                            "prefill=a.pt2 decode=b.pt2. They share weights, and states of equal names"
                                           : "a .pt2 saved by torch.export.save");
   model.required();
   if (!several) model.one_value();
@@ -74,57 +74,59 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
              "repeatable, or one file with {\"methods\": {NAME: {..}}}")
       .repeated();
   add_option(app, "--kernels", kernels,
-             "kernels.json: kernels of your own for the archive's custom operators, as expressions, C or C++ sources, objects, static "
-             "libraries or CUDA sources (schemas/kernels.schema.json, samples/custom_kernel)");
+             "kernels.json: kernels of your own for custom operators, as expressions, C or C++ sources, objects, static libraries or CUDA "
+             "sources (schemas/kernels.schema.json, samples/custom_kernel)");
   add_option(app, "--cpu", cpu,
-             "instruction sets: native (default), portable (avx2 and avx512 code in one artifact, the machine takes its best: for "
-             "deployment), or a list of avx2,avx512,avx512_bf16,amx");
+             "instruction sets: native (default), portable (AVX2 and AVX-512 code in one artifact, the best that the machine supports "
+             "runs: for deployment), or a list of avx2,avx512,avx512_bf16,amx");
   add_option(app, "--threads", threads,
-             fmt::format("threads of a run that choices aim at; default: the processors that this process may use for --cpu native, {} "
-                         "for instruction sets that are named",
+             fmt::format("thread count that CPU kernels are optimised for; it does not limit threads at run time; default: this machine's "
+                         "processors, {} if --cpu names a target",
                          kNamedThreads))
       .range(1, 1024);
   add_flag(app, "--winograd4", winograd4,
-           "CPU: 3x3 convolutions may go by Winograd's F(4x4): up to 1.6 times as fast as F(2x2), at 3 times the error of a direct "
-           "sum in each (check with aotc verify)");
+           "CPU: allow Winograd F(4x4) for 3x3 convolutions: up to 1.6 times as fast as F(2x2), with 3 times the error of a direct "
+           "convolution (check with aotc verify)");
   add_flag(app, "--strassen", strassen,
-           "CPU: products of float32 with constant weights may go by Strassen's seven products of halves: up to 1.1 times as fast, at 1.7 "
-           "times the error where rows are alike, and the error of the larger row where they are not (check with aotc verify)");
+           "CPU: allow Strassen's algorithm for float32 matmuls with constant weights: up to 1.1 times as fast, with 1.7 times the error "
+           "for rows of similar magnitude; of unequal rows that are added, the smaller gets the absolute error of the larger (check with "
+           "aotc verify)");
   add_flag(app, "--reproducible", reproducible,
-           "CPU: a row of the results has the same bits whatever rows stand beside it in the batch, on any number of threads of one "
-           "instruction set: products sum in one order, and one plan serves all sizes");
-  add_option(
-      app, "--weights", weights,
-      "CPU: constant float32 weights of products, and large embeddings, are stored as int8, int4 or bf16, rounded to nearest; inputs, sums "
-      "and all else stay float32 (what that costs in accuracy: the report, aotc verify)");
+           "CPU: batch-invariant results: a row has the same bits for any batch size, any other rows in the batch and any number of "
+           "threads of one instruction set; matmuls sum in a fixed order, and one plan serves all sizes");
+  add_option(app, "--weights", weights,
+             "CPU: store constant float32 weights of matmuls, and large embeddings, as int8, int4 or bf16, rounded to nearest; inputs, "
+             "sums and all else stay float32 (accuracy: the report, aotc verify)");
   add_option(app, "--max-weight-error", max_weight_error,
-             "with --weights: fail where rounding changes a weight by more (relative L2 error); default: 0.01 for int8 (0.02 with "
+             "with --weights: fail if rounding changes a weight by more (relative L2 error); default: 0.01 for int8 (0.02 with "
              "--activations), 0.15 for int4, 0.005 for bf16")
       .positive();
   add_option(app, "--weight-group", weight_group,
-             "values of a column that share a scale: 32, 64, 128, or 0 for all (default: 32, with --activations 0)");
+             "with --weights int8 or int4: consecutive values of a column that share a scale: 32, 64, 128, or 0 for the whole column "
+             "(default: 32, with --activations 0)");
   add_option(app, "--activations", activations,
-             "CPU, with --weights int8: int8: products with these weights round the rows that they multiply to 8 bits as well, a scale a "
-             "row, and sum bytes, where that is faster (what that costs in accuracy: aotc verify)");
+             "with --weights int8; int8: quantise the rows that these matmuls multiply, too, in each run, with a scale per row, where that "
+             "is faster (accuracy: aotc verify)");
   add_option(app, "--cuda", cuda,
-             "GPU architectures, for example sm_90a or sm_80,sm_90a,sm_100a: each has plans and code of its own in the artifact; with "
-             "--cpu also those for CPUs, which are taken where no GPU can run it");
-  add_flag(app, "--ptx", ptx, "with --cuda: code for the driver's compiler too, so that GPUs later than the newest architecture run it");
+             "GPU architectures, for example sm_90a or sm_80,sm_90a,sm_100a: each has its own plans and code in the artifact; with --cpu "
+             "also CPU code, which runs if there is no suitable GPU");
+  add_flag(app, "--ptx", ptx,
+           "with --cuda: also embed PTX, so that GPUs newer than the listed architectures can run it by JIT compilation");
   add_flag(app, "--parameters-as-states", parameters_as_states,
-           "every parameter is a state that the caller reads and writes (training): nothing is computed from its saved value");
-  add_option(app, "--states", states, "NAME,...: so are these parameters and buffers; * stands for any text").separated_by(',');
-  add_option(
-      app, "--f32-matmul", f32_matmul,
-      "accuracy of float32 products on GPUs: highest (default: that of float32), high or medium (where the GPU has them, products of "
-      "TF32, which has 11 bits), as torch.set_float32_matmul_precision");
+           "every parameter is a state that the caller reads and writes (training): nothing is precomputed from its saved value");
+  add_option(app, "--states", states,
+             "NAME,...: parameters and buffers that are states, which the caller reads and writes; * matches any text")
+      .separated_by(',');
+  add_option(app, "--f32-matmul", f32_matmul,
+             "accuracy of float32 matmuls, convolutions and attention on GPUs, as torch.set_float32_matmul_precision: highest (default: "
+             "that of float32), high or medium (TF32, 11 significant bits, where the GPU has it)");
   add_option(app, "--precision", precision,
-             "what products, convolutions, attention and (on CPUs) recurrent layers of float32 multiply: f32 (default); bf16: rounded "
-             "operands, float32 sums, all "
-             "else float32, but convolutions' results that others add to are stored as bf16; auto: bf16 operands where that is faster "
-             "and the outputs stay within --max-error (measured on sample inputs; explain shows it step by step)")
+             "operands of float32 matmuls, convolutions, attention and (on CPUs) recurrent layers: f32 (default); bf16: rounded to bf16, "
+             "with float32 sums; residual connections between convolutions are stored as bf16; auto: bf16 where that is faster and the "
+             "outputs stay within --max-error (measured on sample inputs; explain shows each step)")
       .one_of({"f32", "bf16", "auto"});
   add_option(app, "--max-error", max_error,
-             "of --precision auto: relative L2 error of every output against fp64; default: that of the model in bf16 in PyTorch")
+             "with --precision auto: relative L2 error of every output against float64; default: that of the model in bf16 in PyTorch")
       .positive();
   add_option(app, "--print-ir-after", print_ir_after,
              "print the IR after these stages or passes (import, decompose, a pass, loop, plan, all)")

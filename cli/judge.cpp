@@ -189,8 +189,8 @@ nlohmann::json departure_json(const Departure& d) {
 
 std::string departure_text(const Departure& d) {
   const std::string of = (d.method.empty() ? "" : d.method + ": ") + d.result.name;
-  if (d.value.empty()) return fmt::format("bisect: {} departs; no value before it was found to: {}\n", of, d.note);
-  std::string t = fmt::format("bisect: {} departs; the first value that does is {}", of, d.value);
+  if (d.value.empty()) return fmt::format("bisect: {} fails; no wrong value before it was found: {}\n", of, d.note);
+  std::string t = fmt::format("bisect: {} fails; the first wrong value is {}", of, d.value);
   if (!d.op.empty()) t += fmt::format(", of {} (node {})", d.op, d.node);
   t += "\n";
   if (!d.source.empty()) t += fmt::format("  at     {}\n", d.source);

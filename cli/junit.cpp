@@ -62,7 +62,7 @@ void write_error(const std::string& path, const std::string& artifact, const std
 }  // namespace
 
 void add_junit(CLI::App& app, std::string& path) {
-  add_option(app, "--junit", path, "also write the result as a JUnit report (FILE.xml): a test an output and set of sizes");
+  add_option(app, "--junit", path, "also write the result as a JUnit report (FILE.xml), with a test per output and set of sizes");
 }
 
 int with_junit(const std::string& path, const std::string& artifact, const Common& common,

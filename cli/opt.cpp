@@ -46,7 +46,7 @@ int run_opt(const Options& o, const Common& common) {
   options.size_classes = o.size_classes;
   options.context.target = o.cuda.empty() ? parse_cpu_target(o.cpu.empty() ? "native" : o.cpu) : parse_cuda_target(o.cuda);
   if (parts_of(options.context.target).size() > 1)
-    throw Diagnostic(ExitCode::usage, {}, "--cuda: opt takes one architecture, because each has plans of its own");
+    throw Diagnostic(ExitCode::usage, {}, "--cuda: opt takes one architecture, because each has its own plans");
   if (!o.precisions.empty()) options.context.precision = passes::parse_precisions(o.precisions);
   const Result<search::Alternatives> alternatives = search::Alternatives::parse(o.alternatives);
   if (!alternatives) throw Diagnostic(ExitCode::usage, {}, "--alternatives: " + alternatives.why());

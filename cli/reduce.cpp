@@ -57,7 +57,7 @@ nlohmann::json reduce(const Options& o, const Common& common, const pipeline::Ev
   if (!fails)
     throw Diagnostic(
         ExitCode::failed, Loc{o.model, "", "", ""},
-        fmt::format("does not fail{} ({}): there is nothing to reduce", o.random_weights ? " with drawn weights" : "", failing.said()));
+        fmt::format("does not fail{} ({}): there is nothing to reduce", o.random_weights ? " with random weights" : "", failing.said()));
   say(fmt::format("{} operators fail ({})", import::operators_of(whole.model).size(), failing.said()));
   const Reducer reducer{[&](const Candidate& c) {
                           try {
@@ -93,24 +93,25 @@ nlohmann::json reduce(const Options& o, const Common& common, const pipeline::Ev
 Run add_reduce(CLI::App& app) {
   auto o = std::make_shared<Options>();
   add_option(app, "model", o->model, "a .pt2 saved by torch.export.save").required();
-  add_option(app, "-o,--output", o->output, "the small program, a .pt2 that torch.export.load takes").required();
-  add_option(app, "--method", o->method, "which program of an archive that holds several");
-  add_flag(app, "--build-fails", o->failing.build, "it fails where aotc build does, with the same exit code and operator or message");
-  add_flag(app, "--verify-fails", o->failing.verify, "it fails where aotc verify finds that the artifact departs");
-  add_option(app, "--test", o->failing.test,
-             "a command line for sh with {} for the program's file: the program fails where it ends with 0, as creduce and llvm-reduce "
-             "have it");
+  add_option(app, "-o,--output", o->output, "the reduced program, a .pt2 that torch.export.load reads").required();
+  add_option(app, "--method", o->method, "which program, if the file holds several");
+  add_flag(app, "--build-fails", o->failing.build, "a program fails if aotc build does, with the same exit code and operator or message");
+  add_flag(app, "--verify-fails", o->failing.verify, "a program fails if aotc verify does");
+  add_option(
+      app, "--test", o->failing.test,
+      "a command line for sh, with {} for the program's file: a program fails if the command ends with 0, as for creduce and llvm-reduce");
   add_option(app, "--fails", o->failing.fails,
-             "a command line for sh with {} for the program's file: the program fails where it ends with the code that it ends with on the "
-             "whole, not 0");
-  add_option(app, "--message", o->failing.message, "text that the output of the failure holds, beside the exit code");
-  add_option(app, "--budget", o->budget_s, "seconds after which nothing further is tried; default: 600").positive();
-  add_flag(app, "--random-weights", o->random_weights, "drawn numbers take the place of all weights, buffers and constants");
-  add_flag(app, "--anonymous", o->anonymous, "without lines of code, names of modules and names of weights");
+             "a command line for sh, with {} for the program's file: a program fails if the command ends with the same nonzero exit code "
+             "as on the whole program");
+  add_option(app, "--message", o->failing.message, "text that the output of a failure must contain, besides the exit code");
+  add_option(app, "--budget", o->budget_s, "seconds to search; default: 600").positive();
+  add_flag(app, "--random-weights", o->random_weights, "replace all weights, buffers and constants by random values");
+  add_flag(app, "--anonymous", o->anonymous, "remove source lines, and the names of modules and weights");
   add_custom_operators(app, o->operators);
   add_option(app, "--build-options", o->build_options,
-             "options of aotc build in one word: --build-options '--cpu avx2 --kernels kernels.json'");
-  add_option(app, "--verify-options", o->verify_options, "options of aotc verify in one word: --verify-options '--rtol 1e-3 --samples 1'");
+             "options for aotc build, as one word: --build-options '--cpu avx2 --kernels kernels.json'");
+  add_option(app, "--verify-options", o->verify_options,
+             "options for aotc verify, as one word: --verify-options '--rtol 1e-3 --samples 1'");
   return [o](const Common& common) {
     o->failing.build_words = split_words(o->build_options);
     o->failing.verify_words = split_words(o->verify_options);

@@ -80,14 +80,13 @@ void check_outputs(const Options& o, const std::map<std::string, std::string>& f
 Run add_run(CLI::App& app) {
   auto o = std::make_shared<Options>();
   add_option(app, "artifact", o->artifact, "model.so").required();
-  add_option(app, "-i,--input", o->inputs, "NAME=FILE.npy, once an input");
+  add_option(app, "-i,--input", o->inputs, "NAME=FILE.npy, once per input");
   add_option(app, "-o,--output-dir", o->output_dir, "folder for the outputs, NAME.npy each").required();
   add_option(app, "--threads", o->threads, "threads of the run").range(1, 1024);
   add_method(app, o->method);
   add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
-  add_flag(app, "--flush-denormals", o->flush_denormals,
-           "run with AOTC_CONTEXT_FLUSH_DENORMALS: numbers too small for a full exponent count as 0");
+  add_flag(app, "--flush-denormals", o->flush_denormals, "run with AOTC_CONTEXT_FLUSH_DENORMALS: denormal numbers count as 0");
   return [o](const Common& common) {
     const Artifact artifact(o->artifact, o->method, o->check_weights, AOTC_DEVICE_DEFAULT, 0, o->weights);
     const std::map<std::string, std::string> files = input_files(*o, artifact);

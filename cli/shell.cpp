@@ -25,7 +25,7 @@ namespace aotc::cli {
 namespace {
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 success, 1 verification failed, 2 usage, 3 bad input, 4 unsupported operator,\n"
+    "Exit codes: 0 success, 1 a check failed, 2 usage, 3 bad input, 4 unsupported operator,\n"
     "            5 compiler, linker, NVRTC or LibTorch failed, 6 file error, 70 a bug in aotc, 128 + N ended by signal N";
 
 int fail(const char* name, const Common& common, ExitCode code, const std::string& text, const nlohmann::json& details) {
@@ -76,7 +76,7 @@ bool unknown_verb(const Program& program, int argc, char** argv) {
     if (!option && !v.hidden) known.push_back(v.name);
   }
   if (option && std::find(known.begin(), known.end(), argv[1]) != known.end()) return false;
-  std::fprintf(stderr, "%s: error: there is no %s '%s'%s\n  note: known: %s\n", program.name, option ? "option" : "verb", argv[1],
+  std::fprintf(stderr, "%s: error: there is no %s '%s'%s\n  note: known: %s\n", program.name, option ? "option" : "command", argv[1],
                did_you_mean(argv[1], known).c_str(), fmt::format("{}", fmt::join(known, ", ")).c_str());
   return true;
 }
@@ -162,7 +162,7 @@ int run_verbs(const Program& program, int argc, char** argv) {
   app.footer(kExitCodes);
   app.failure_message([name](const CLI::App* a, const CLI::Error& e) {
     const std::string extra = dynamic_cast<const CLI::ExtrasError*>(&e) ? unexpected(*a) : std::string{};
-    return fmt::format("{}: error: {}\n  note: --help lists the options of a verb\n", name, extra.empty() ? e.what() : extra);
+    return fmt::format("{}: error: {}\n  note: --help lists the options of a command\n", name, extra.empty() ? e.what() : extra);
   });
   Common common;
   int code = 0;

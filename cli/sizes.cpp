@@ -218,9 +218,8 @@ std::vector<HostTensor> draw_inputs(const import::Program& program, const std::m
     if (!why) return inputs;
     if (!first) first = why;
   }
-  throw Diagnostic(
-      ExitCode::failed, Loc{program.file, "", "", ""},
-      fmt::format("none of {} drawn sets of inputs ({}) is taken by the model: {}", attempt, sizes_text(program, sizes), *first))
+  throw Diagnostic(ExitCode::failed, Loc{program.file, "", "", ""},
+                   fmt::format("the model accepts none of {} random sets of inputs ({}): {}", attempt, sizes_text(program, sizes), *first))
       .note("give verify inputs that it takes: --inputs DIR, with NAME.npy for each");
 }
 

@@ -19,15 +19,15 @@ namespace {
 
 /// --max-error, --rtol, --atol.
 void add_allowed(CLI::App& app, Allowed& allowed) {
-  add_option(app, "--max-error,--tolerance", allowed.max_error,
-             "relative L2 error that an output may have against fp64 (of stored outputs: against them), whatever eager's is; default of "
-             "stored outputs without eager's beside them: 1e-4 for float32, 1e-2 and 3e-2 for 16-bit floats")
+  add_option(
+      app, "--max-error,--tolerance", allowed.max_error,
+      "relative L2 error that an output may have against float64 (of stored outputs: against them), in place of the limit that depends on "
+      "eager PyTorch; default for stored outputs without eager ones: 1e-4 for float32, 1e-2 for float16, 3e-2 for bfloat16")
       .not_negative();
   add_option(app, "--rtol", allowed.rtol,
-             "instead: of each element, that |got - expected| is at most --atol plus this times |expected|, as "
-             "numpy.testing.assert_allclose has it")
+             "instead, for each element: |got - expected| <= --atol + this * |expected|, as numpy.testing.assert_allclose")
       .not_negative();
-  add_option(app, "--atol", allowed.atol, "as --rtol, absolute; either alone: the other is 0").not_negative();
+  add_option(app, "--atol", allowed.atol, "see --rtol; if only one of them is given, the other is 0").not_negative();
 }
 
 }  // namespace
@@ -35,13 +35,12 @@ void add_allowed(CLI::App& app, Allowed& allowed) {
 void add_stored(CLI::App& app, Stored& stored, bool compares) {
   add_option(app, "--inputs", stored.inputs,
              "folder with NAME.npy for each input" + std::string(compares ? "; with --against also a folder of such folders" : ""));
-  add_option(app, "--device", stored.device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
+  add_option(app, "--device", stored.device, "-1: the CPU, N: GPU N; default: GPU 0 if the artifact has code for it, else the CPU");
   add_method(app, stored.method);
   if (!compares) return;
-  add_option(
-      app, "--expected", stored.expected,
-      "folder with NAME.npy for each output: compared within --max-error or, where NAME.eager.npy stands beside it (aotc references), "
-      "taken as the fp64 truth within what references.json says");
+  add_option(app, "--expected", stored.expected,
+             "folder with NAME.npy for each output: compared within --max-error or, if NAME.eager.npy is beside it (aotc references), used "
+             "as float64 reference within the limits of references.json");
   add_allowed(app, stored.allowed);
 }
 

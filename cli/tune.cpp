@@ -23,10 +23,10 @@ Run add_tune(CLI::App& app) {
   };
   auto o = std::make_shared<Options>();
   o->front.add_to(app, true);
-  add_option(app, "--tuning-db", o->build.tuning_db, "tuning database (JSON) to extend; default: that of the cache");
-  add_option(app, "--tune-budget", o->build.tune_budget_s, "seconds to measure for").not_negative();
+  add_option(app, "--tuning-db", o->build.tuning_db, "tuning database (JSON) to extend; default: the one in the cache");
+  add_option(app, "--tune-budget", o->build.tune_budget_s, "seconds to measure; default: 60").not_negative();
   add_option(app, "--remote", o->build.remote,
-             "measure on this machine, as ssh knows it, which needs a GPU, its driver and nothing else: code is compiled here");
+             "measure on this host (a name that ssh knows); it needs a GPU and its driver only, code is compiled here");
   add_option(app, "-j,--jobs", o->build.jobs, "parallel compiles; default: all processors").not_negative();
   o->cache.add_to(app);
   return [o](const Common& common) {

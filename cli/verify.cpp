@@ -255,28 +255,27 @@ Run add_verify(CLI::App& app) {
   auto o = std::make_shared<Options>();
   add_option(app, "artifact", o->artifact, "model.so").required();
   add_option(app, "--against", o->against,
-             "the model.pt2 that it was built from; of an artifact with several methods NAME=FILE each (repeatable), or the archive "
-             "that holds all their programs")
+             "the model.pt2 that it was built from; for an artifact with several methods NAME=FILE each (repeatable), or the file that "
+             "holds all their programs")
       .repeated();
   auto stored = std::make_shared<Stored>();
   add_stored(app, *stored, true);
   add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable); the others are sampled over their range");
   add_option(app, "--samples", o->samples,
-             "how many sets of sizes and inputs are drawn, beside the archive's example inputs; default: 3, with --inputs none")
+             "number of random sets of sizes and inputs, in addition to the example inputs of the program; default: 3, with --inputs none")
       .range(1, 1000);
-  add_option(app, "--threads", o->threads, "threads of the artifact and of eager").range(1, 1024);
-  add_option(
-      app, "--max-loss", o->max_loss,
-      "with --against, of an artifact with --weights: relative L2 error that the rounded weights may cost an output; default: 5 times "
-      "its --max-weight-error")
+  add_option(app, "--threads", o->threads, "threads of the artifact and of eager PyTorch").range(1, 1024);
+  add_option(app, "--max-loss", o->max_loss,
+             "with --against, for an artifact built with --weights: relative L2 error that the rounded weights may add to an output; "
+             "default: 5 times its --max-weight-error")
       .positive();
   add_custom_operators(app, o->operators);
   add_weights_file(app, o->weights);
   add_check_weights(app, o->check_weights);
   add_flag(app, "--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
   add_option(app, "--bisect", o->bisect.folder,
-             "with --against, where a result departs: find the first value of the program that does, and write what its operator took and "
-             "gave into this folder (inputs, expected, got)");
+             "with --against: if an output fails, find the first wrong value of the program, and write operands and results of its "
+             "operator into this folder (inputs, expected, got)");
   add_option(app, "--kernels", o->bisect.kernels, "with --bisect: the kernels.json that the artifact was built with");
   auto junit = std::make_shared<std::string>();
   add_junit(app, *junit);

@@ -64,12 +64,12 @@ Run add_weights(CLI::App& app) {
   add_option(app, "model", o->models,
              "a .pt2 of the same program with other weights; for an artifact of several methods NAME=FILE each, as with build")
       .required();
-  add_option(app, "--for", o->artifact, "the artifact that they are for; it is read, not changed, and none of its code runs").required();
+  add_option(app, "--for", o->artifact, "the artifact to make the file for; it is read and not changed, and none of its code runs")
+      .required();
   add_option(app, "-o,--output", o->output, "path of the weights file; default: the model's name with .weights, in the current directory");
-  add_option(app, "--set", o->replaced,
-             "NAME=FILE.npy: values of a parameter or buffer, by its name in the archive, that take the place of the archive's; repeatable")
+  add_option(app, "--set", o->replaced, "NAME=FILE.npy: other values for a parameter or buffer, by its name in the .pt2; repeatable")
       .repeated();
-  add_option(app, "--kernels", o->kernels, "the kernels.json that the artifact was built with, where it was built with one");
+  add_option(app, "--kernels", o->kernels, "the kernels.json that the artifact was built with, if any");
   add_option(app, "-j,--jobs", o->jobs, "threads; default: all processors").not_negative();
   return [o](const Common& common) {
     const ArtifactFile artifact(o->artifact);

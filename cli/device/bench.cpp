@@ -109,10 +109,10 @@ Run add_device_bench(CLI::App& app) {
   add_option(app, "--threads", o->stored.threads, "CPU: threads of the run").range(1, 1024);
   add_option(app, "--seconds", o->seconds, "time to measure for").positive();
   add_baseline(app, o->baseline);
-  add_option(app, "--contexts", o->contexts, "also so many contexts at once, a thread each").range(1, 1024);
+  add_option(app, "--contexts", o->contexts, "also run this many contexts at once, one thread each").range(1, 1024);
   add_flag(app, "--profile", o->profile,
            "time of every step, GFLOP/s, GB/s and share of the roofline; on a GPU between events, so that steps do not overlap");
-  add_option(app, "--trace", o->trace, "with --profile's times: the steps of one run as FILE.json for chrome://tracing or Perfetto");
+  add_option(app, "--trace", o->trace, "also write the steps of one run as FILE.json for chrome://tracing or Perfetto");
   add_flag(app, "--graphs", o->graphs, "GPU: runs as CUDA graphs, whatever the artifact's mode");
   add_flag(app, "--no-graphs", o->no_graphs, "GPU: steps are launched one by one, whatever the artifact's mode");
   return [o](const Common& common) { return run(*o, common); };

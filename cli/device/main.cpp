@@ -30,7 +30,7 @@ Run add_probe(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   auto device = std::make_shared<int32_t>(AOTC_DEVICE_DEFAULT);
   add_option(app, "artifact", *path, "model.so").required();
-  add_option(app, "--device", *device, "-1: the CPU, n: that GPU; default: the best that the artifact has code for");
+  add_option(app, "--device", *device, "-1: the CPU, N: GPU N; default: GPU 0 if the artifact has code for it, else the CPU");
   return [path, device](const Common& common) {
     const LoadedArtifact file(*path);
     const aotc_status status = file.api().probe(*device);
@@ -55,13 +55,13 @@ constexpr Verb kVerbs[] = {
     {"bench", "measure an artifact with its tensors on the device", "aotc-device bench model.so --inputs refs/inputs --profile",
      add_device_bench},
     {"run", "run an artifact on .npy files", "aotc-device run model.so --input x=x.npy --output-dir out", add_run},
-    {"probe", "can this machine run the artifact, and if not, what does it lack", "aotc-device probe model.so", add_probe},
-    {"verify-package", "whether a package is whole and signed with a key, before anything of it is loaded",
+    {"probe", "report whether this machine can run the artifact, or what it lacks", "aotc-device probe model.so", add_probe},
+    {"verify-package", "check that a package is complete and signed with a key, without loading it",
      "aotc-device verify-package model.aotcpkg.tar --key key.pub --extract model", add_verify_package},
     {"completion", "print a script that completes aotc-device's command line in a shell", "source <(aotc-device completion bash)",
      add_completion},
     {"man-pages", "writes the man pages", "", add_man_pages, true},
-    {"measure", "times candidates for aotc tune: requests on stdin, a line each (search/README.md)", "", add_measure_worker},
+    {"measure", "time candidates for aotc tune: one request per line on stdin (search/README.md)", "", add_measure_worker},
 };
 
 nlohmann::json built_with() { return {{"targets", {"cpu", "cuda"}}}; }

@@ -128,12 +128,12 @@ std::string packed(const Options& o, const std::string& model, const json& repor
 Run add_package(CLI::App& app) {
   auto o = std::make_shared<Options>();
   add_option(app, "artifact", o->artifact, "model.so; its header and report are beside it").required();
-  add_option(app, "-o,--output", o->output, "the archive; default: the artifact's name with .aotcpkg.tar, where no --oci is asked for");
-  add_option(app, "--oci", o->oci, "an OCI image layout, in this folder, which must not be there yet");
-  add_option(app, "--sign", o->key, "private key in PEM (P-256, P-384, P-521) that signs it as OpenSSF model signing does");
-  add_option(app, "--source", o->sources, "archive that it was built from (repeatable): its SHA-256 goes into the provenance");
-  add_option(app, "--builder", o->builder, "URI of who built it, for the provenance");
-  add_option(app, "--license", o->licenses, "a license's text, of the model or of kernels of your own (repeatable)");
+  add_option(app, "-o,--output", o->output, "the package; default: the artifact's name with .aotcpkg.tar, unless --oci is given");
+  add_option(app, "--oci", o->oci, "write an OCI image layout into this folder, which must not exist");
+  add_option(app, "--sign", o->key, "private key in PEM (P-256, P-384, P-521), to sign the package in the format of OpenSSF model signing");
+  add_option(app, "--source", o->sources, "the .pt2 that it was built from (repeatable): its SHA-256 goes into the provenance");
+  add_option(app, "--builder", o->builder, "URI of the builder, for the provenance");
+  add_option(app, "--license", o->licenses, "license text to add, of the model or of kernels of your own (repeatable)");
   return [o](const Common& common) {
     if (o->output.empty() && o->oci.empty()) o->output = fs::path(o->artifact).filename().replace_extension(".aotcpkg.tar").string();
     const ArtifactFile artifact(o->artifact, true);

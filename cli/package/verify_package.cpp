@@ -24,8 +24,8 @@ std::string signature_text(const CheckedPackage& p) {
 Run add_verify_package(CLI::App& app) {
   auto o = std::make_shared<Options>();
   add_option(app, "package", o->package, "model.aotcpkg.tar, or the folder that it was unpacked to").required();
-  add_option(app, "--key", o->key, "public key in PEM of who must have signed it");
-  add_option(app, "--extract", o->extract, "then write its files into this folder, which must not be there yet");
+  add_option(app, "--key", o->key, "public key in PEM of the signer");
+  add_option(app, "--extract", o->extract, "then write the files into this folder, which must not exist");
   return [o](const Common& common) {
     const Package package(o->package);
     const CheckedPackage checked = check_package(package, o->key);

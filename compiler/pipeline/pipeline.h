@@ -126,9 +126,8 @@ constexpr Mode kModes[] = {
     {"default", false, false, "the cost model's choice"},
     {"reduce-overhead", false, true, "on a GPU a run is one launch of a CUDA graph"},
     {"max-autotune", true, true,
-     "measure candidates, and CUDA graphs; on a CPU --own-weights, 3x3 convolutions by F(4x4) and products by Strassen's where the outputs "
-     "stay within what "
-     "verify allows"},
+     "measure candidates; on a GPU CUDA graphs; on a CPU also --own-weights, and --winograd4 and --strassen in layers where the outputs "
+     "stay within the limits of aotc verify"},
     {"max-autotune-no-cudagraphs", true, false, "measure candidates; on a CPU as max-autotune"},
 };
 

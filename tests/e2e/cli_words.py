@@ -9,7 +9,7 @@ from cli_bench import BAD_INPUT, IO, PT2, USAGE, inputs_of, test
 
 @test
 def words_that_are_no_verbs_and_numbers_out_of_range_are_named(b):
-    b.refused(USAGE, "there is no verb 'frob'", "frob", PT2)
+    b.refused(USAGE, "there is no command 'frob'", "frob", PT2)
     b.refused(USAGE, "known: build, check, inspect", "frob")
     b.refused(USAGE, "aotc: error: --jobs: '-1' is not a number of at least 0", "build", PT2, "-j", "-1")
     b.refused(USAGE, "--max-error: '0' is not a number above 0", "build", PT2, "--max-error", "0")

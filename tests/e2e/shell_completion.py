@@ -143,8 +143,8 @@ def version():
 
 def words_that_are_not_known():
     for program, words, text in (
-        (AOTC, ["biuld"], "aotc: error: there is no verb 'biuld'; did you mean 'build'?"),
-        (AOTC, ["xyzzy"], "aotc: error: there is no verb 'xyzzy'\n"),
+        (AOTC, ["biuld"], "aotc: error: there is no command 'biuld'; did you mean 'build'?"),
+        (AOTC, ["xyzzy"], "aotc: error: there is no command 'xyzzy'\n"),
         (AOTC, ["--vresion"], "aotc: error: there is no option '--vresion'; did you mean '--version'?"),
         (AOTC, ["build", "m.pt2", "--shpes", "s.json"], "aotc: error: build has no option '--shpes'; did you mean '--shapes'?\n"),
         (AOTC, ["build", "m.pt2", "--thread=3"], "did you mean '--threads'?"),
@@ -154,7 +154,7 @@ def words_that_are_not_known():
         (AOTC, ["build"], "aotc: error: model is required"),
         (AOTC, [], "aotc: error: A subcommand is required"),
         (AOTC, ["completion", "csh"], "aotc: error: shell: csh not in"),
-        (DEVICE, ["prob", "m.so"], "aotc-device: error: there is no verb 'prob'; did you mean 'probe'?"),
+        (DEVICE, ["prob", "m.so"], "aotc-device: error: there is no command 'prob'; did you mean 'probe'?"),
         (DEVICE, ["verify", "m.so", "--expcted", "x"], "did you mean '--expected'?"),
     ):
         r = run(program, *words)

@@ -281,7 +281,7 @@ def what_does_not_go_together(c):
         assert text in r.stderr, r.stderr
 
     static = ["build", pt2, "--emit", "static"]
-    refused("--prefix is of --emit static", "build", pt2, "--prefix", "net")
+    refused("--prefix is for --emit static", "build", pt2, "--prefix", "net")
     refused("is for CPUs, not for sm_90a", *static, "-o", c.at("net.a"), "--cuda", "sm_90a")
     refused("call it .a", *static, "-o", c.at("net.so"))
     refused("-o model.a", "build", f"a={pt2}", f"b={pt2}", "--emit", "static")
