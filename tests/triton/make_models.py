@@ -75,6 +75,20 @@ class Teller(nn.Module):
         return {"token": token, "ended": token == 51}
 
 
+class Long(nn.Module):
+    """Seconds of one thread: half of 10^12 operations in 250 steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("w", torch.randn(1024, 1024) / 32)
+
+    def forward(self, x):
+        y = self.w * x
+        for _ in range(250):
+            y = torch.tanh(y @ self.w)
+        return y.sum(0)
+
+
 class Step(nn.Module):
     """A training step: its parameters are states."""
 
@@ -168,6 +182,8 @@ def main(o):
         token = teller(token)["token"]
         tokens.append(token)
     keep("teller", [prompt, torch.cat(tokens)])
+
+    serve("long", "max_batch_size: 0\n" + parameter % ("threads", "1"), archive("long", Long(), (torch.ones(1),)))
 
     step, data, target = Step(), torch.randn(4, 6), torch.randn(4)
     serve("train", parameter % ("states", "instance"), archive("train", step, (data, target)))

@@ -386,6 +386,35 @@ def reloads(o, s, e):
     assert not numpy.allclose(answer[0], answer[1])
 
 
+def interrupted(s):
+    """A run ends long before it would be done when its request's timeout passes, or when its client gives it up."""
+    x, begun = numpy.ones(1, numpy.float32), time.monotonic()
+    counts = lambda: tuple(s.stats("long")["inference_stats"][k]["count"] for k in ("success", "fail"))
+    for module, client in ((http, None), (grpc, s.grpc)):
+        try:
+            s.infer("long", {"x": x}, module=module, client=client, timeout=20000)
+            raise AssertionError("a run of seconds was not ended by a timeout of 20 ms")
+        except InferenceServerException as e:
+            assert "deadline" in str(e).lower(), e
+    assert counts() == (0, 2), counts()
+    with grpc.InferenceServerClient(s.grpc_url) as client:
+        i = grpc.InferInput("x", [1], "FP32")
+        i.set_data_from_numpy(x)
+        answers = queue.Queue()
+        call = client.async_infer("long", [i], callback=lambda result, error: answers.put((result, error)))
+        time.sleep(0.1)
+        call.cancel()
+        result, error = answers.get(timeout=PATIENCE)
+        assert result is None and "ancel" in str(error), (result, error)
+        until("the cancelled request has ended", lambda: sum(counts()) == 3, s)
+    assert counts() == (0, 3), counts()
+    interrupted = time.monotonic() - begun
+    begun = time.monotonic()
+    y = s.infer("long", {"x": x})
+    assert numpy.isfinite(y.as_numpy(y.get_response()["outputs"][0]["name"])).all()
+    print(f"     three interrupted runs {interrupted:.2f} s, a whole one {time.monotonic() - begun:.2f} s", flush=True)
+
+
 def bad_loads(o, s):
     """A config or artifact that is wrong does not load, and the reason is in the answer."""
     folder = os.path.join(o.work, "models", "bad")
@@ -449,7 +478,7 @@ def main(o):
     try:
         begun = time.monotonic()
         for name, part in {"configs": lambda: configs(s), "answers": lambda: answers(s, e), "batches": lambda: batches(s, e), "refused": lambda: refused(s, e),
-                           "sequences": lambda: sequences(s), "training": lambda: training(s, e), "streams": lambda: streams(s, e), "bad loads": lambda: bad_loads(o, s),
+                           "sequences": lambda: sequences(s), "training": lambda: training(s, e), "streams": lambda: streams(s, e), "interrupted": lambda: interrupted(s), "bad loads": lambda: bad_loads(o, s),
                            "reloads": lambda: reloads(o, s, e), "drains": lambda: drains(s, e)}.items():
             part()
             print(f"ok {name} ({time.monotonic() - begun:.1f} s)", flush=True)

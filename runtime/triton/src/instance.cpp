@@ -201,7 +201,7 @@ void Instance::serve_group(const std::vector<Job*>& group, uint64_t start) {
     if (Status s = gather(group, &in); !s) return s;
     if (Status s = make_room(*context, program_, in, group.size() == 1 ? group[0] : nullptr, &out, &scattered); !s) return s;
     compute_start = now_ns();
-    if (Status s = run(*context, program_, in, out); !s) return s;
+    if (Status s = run(*context, program_, group, start, in, out); !s) return s;
     compute_end = now_ns();
     return scatter(*context, program_, group, out, scattered);
   };
@@ -257,7 +257,7 @@ void Instance::serve_steps(Job& job, uint64_t start) {
       }
       in.bind();
       if (Status s = make_room(*context, program, in, nullptr, &out, &scattered); !s) return s;
-      if (Status s = run(*context, program, in, out); !s) return s;
+      if (Status s = run(*context, program, {&job}, start, in, out); !s) return s;
       if (Status s = job.respond(); !s) return s;
       // Responses have the outputs of the next method, by name.
       if (Status s = scatter(*context, program, {&job}, out, scattered); !s) return s;
@@ -379,8 +379,27 @@ Status Instance::make_room(aotc::host::Context& context, const Program& program,
   return {};
 }
 
-Status Instance::run(aotc::host::Context& context, const Program& program, const Tensors& in, const Tensors& out) {
-  aotc::host::Status status = context.run(program.method, in.views, out.views);
+Status Instance::run(aotc::host::Context& context, const Program& program, const std::vector<Job*>& group, uint64_t begun,
+                     const Tensors& in, const Tensors& out) {
+  aotc::host::Status status;
+  if (AOTC_HAS(context.api(), run_with)) {
+    aotc::host::RunOptions options;
+    uint64_t most = 0;
+    const bool all = std::all_of(group.begin(), group.end(), [&](const Job* job) {
+      const uint64_t us = job->timeout_us();
+      most = std::max(most, us);
+      return us > 0;
+    });
+    constexpr uint64_t kLongest = uint64_t{1} << 50;  // in us: later than any end of the program
+    if (all && most < kLongest)
+      options.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(static_cast<int64_t>(begun + most * 1000)));
+    options.cancel = &watch_.cancelled();
+    watch_.begin(group);
+    status = context.run(program.method, in.views, out.views, options);
+    watch_.end();
+  } else {
+    status = context.run(program.method, in.views, out.views);
+  }
   if (status && cuda_) {
     const aotc_api& api = *context.api();
     if (const aotc_status code = api.synchronize(context.get()); code != AOTC_STATUS_OK)

@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "job.h"
+#include "watch.h"
 
 namespace aotc::triton {
 
@@ -51,7 +52,9 @@ class Instance {
   /// Memory for the outputs: the response's own where `direct` is not null and wants it (scattered[o] is then false), else this instance's.
   Status make_room(aotc::host::Context& context, const Program& program, const Tensors& in, Job* direct, Tensors* out,
                    std::vector<bool>* scattered);
-  Status run(aotc::host::Context& context, const Program& program, const Tensors& in, const Tensors& out);
+  /// Ends early when the latest deadline of the jobs has passed, or all of them are cancelled. begun: when their execution began.
+  Status run(aotc::host::Context& context, const Program& program, const std::vector<Job*>& group, uint64_t begun, const Tensors& in,
+             const Tensors& out);
   /// Rows of the outputs that lie in this instance's memory, to their responses.
   Status scatter(aotc::host::Context& context, const Program& program, const std::vector<Job*>& group, const Tensors& out,
                  const std::vector<bool>& scattered);
@@ -70,6 +73,7 @@ class Instance {
   std::list<Sequence> sequences_;  ///< those that have ended first, without an id, then the least recently used
   std::vector<Buffer> in_, out_, fed_;
   std::vector<Place> made_;  ///< outputs that the response has and the run cannot write in place
+  Watch watch_;
   bool lost_ = false;
 };
 
