@@ -377,7 +377,7 @@ class Emitter {
     out_ += array("aotc_method_desc", "methods", rows);
     weights();
     states();
-    if (in_.target.is_gpu())
+    if (in_.target.traits().device_code)
       cuda();
     else
       isas();
@@ -482,7 +482,7 @@ class Emitter {
   }
 
   void module() {
-    const bool gpu = in_.target.is_gpu(), last = in_.part + 1 == in_.n_parts;
+    const bool gpu = in_.target.traits().device_code, last = in_.part + 1 == in_.n_parts;
     const bool embedded = !in_.weights_symbol.empty() && in_.blob_bytes;
     if (in_.part == 0) out_ += fmt::format("static const char metadata[] = {};\n", long_string(in_.metadata_json));
     if (in_.part > 0) out_ += declare_module(in_.part);

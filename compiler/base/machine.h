@@ -9,8 +9,6 @@
 
 namespace aotc {
 
-enum class Arch : uint8_t { x86_64, cuda };
-
 struct Uarch;
 
 struct Machine {
@@ -29,6 +27,7 @@ struct Machine {
   std::string model;             ///< "AMD EPYC", "NVIDIA H200"; empty: any machine of this kind
 
   bool is_gpu() const { return arch == Arch::cuda; }
+  const ArchTraits& traits() const { return traits_of(arch); }
   bool has(Feature f) const { return features.has(f); }
   std::string name() const;  ///< "avx512", "sm_90a": the code version
   std::string str() const;   ///< all that is measured by: "avx512 2 threads L1 32K L2 1024K"

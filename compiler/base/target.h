@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/arch.h"
 #include "base/features.h"
 #include "base/numerics.h"
 
@@ -44,6 +45,7 @@ struct Target {
   int threads = 0;               ///< CPU: threads of a run that choices aim at; 0: see machine_of
   Numerics numerics;
   bool is_gpu() const { return !sms.empty(); }
+  const ArchTraits& traits() const { return traits_of(is_gpu() ? Arch::cuda : Arch::x86_64); }
   bool has(Isa isa) const {
     for (Isa i : isas)
       if (i == isa) return true;

@@ -108,8 +108,9 @@ std::optional<ValueId> rows_widened(Rewriter& r, const Node& n) {
 
 void add_picked_rows(Graph& g, PassContext& ctx) {
   Rewriter::run(g, rows_scattered);
-  if (!ctx.target.is_gpu()) Rewriter::run(g, rows_widened);
-  Rewriter::run(g, [gpu = ctx.target.is_gpu()](Rewriter& r, const Node& n) { return rows_added(r, n, gpu); });
+  const bool bags_only = ctx.target.traits().rows_of_bags;
+  if (!bags_only) Rewriter::run(g, rows_widened);
+  Rewriter::run(g, [bags_only](Rewriter& r, const Node& n) { return rows_added(r, n, bags_only); });
 }
 
 }  // namespace aotc::passes

@@ -212,7 +212,7 @@ class WeightAdder {
       std::optional<Term> t;
       if (all[i])
         t = term(whole, *all[i]);
-      else if (!ctx_.target.is_gpu())
+      else if (ctx_.target.traits().scaled_additions)
         t = scaled(whole, leaves[i], more);
       if (!t) continue;
       t->sign = leaves[i].sign;

@@ -409,9 +409,9 @@ class Placer {
   std::map<std::pair<ValueId, int>, ValueId> last_;
 };
 
-/// Norms of groups of channels that will lie last are computed channel by channel. On GPUs they are one kernel as they are.
+/// Norms of groups of channels that will lie last are computed channel by channel, but where they are one kernel as they are.
 void spread_norms(Graph& g, const PassContext& ctx) {
-  if (ctx.target.is_gpu()) return;
+  if (ctx.target.traits().group_norms) return;
   Graph trial = g;
   const std::vector<GroupRows> all = spread_groups(trial, [](NodeId) { return true; });
   if (all.empty()) return;

@@ -239,7 +239,7 @@ void check_state_writes(Graph& g, PassContext& ctx) {
   Checks checks(g);
   checks.take_given();
   if (!checks.add()) return;
-  if (ctx.target.is_gpu()) checks.hold_writes();
+  if (!ctx.target.traits().waits_for_conditions) checks.hold_writes();
   g.compact();
 }
 

@@ -50,7 +50,7 @@ namespace {
 constexpr Pass kPasses[] = {
     {"dce", dce, "erase what no output needs"},
     {"lower_fourier", lower_fourier, "short Fourier transforms, and those without a kernel, become products with DFT matrices"},
-    {"unroll_recurrences", unroll_recurrences, "short recurrent layers, and those whose weights no GPU cluster holds, are unrolled"},
+    {"unroll_recurrences", unroll_recurrences, "short recurrent layers whose weights no GPU cluster holds are unrolled", For::gpus},
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},
@@ -105,7 +105,9 @@ constexpr Pass kPasses[] = {
     {"assign_names", assign_names, "a name for every node"},
 };
 
-bool runs_for(const Pass& pass, const Target& target) { return pass.targets == For::all || (pass.targets == For::gpus) == target.is_gpu(); }
+bool runs_for(const Pass& pass, const Target& target) {
+  return pass.targets == For::all || (pass.targets == For::gpus) == target.traits().device_code;
+}
 
 /// Changes when nodes, their inputs, constants, guards or names do.
 size_t fingerprint(const Graph& g) {

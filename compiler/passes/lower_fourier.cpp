@@ -30,7 +30,7 @@ std::optional<double> passes_over(int64_t n) {
 bool by_kernel(const Graph& g, const Node& n, const Target& target) {
   const Exprs& dims = g.type(n.inputs[0]).dims;
   const int64_t length = n.get<Expr>(Attr::k).as_const().value();
-  if (target.is_gpu())
+  if (target.traits().fourier_in_blocks)
     return length >= kShortestInBlocks &&
            fourier_in_blocks(length, n.get<std::string>(Attr::kind) != "pairs", dtype_bytes(g.type(n.inputs[0]).dtype));
   const CpuCosts& u = uarch_of(target).cpu;

@@ -59,13 +59,12 @@ bool sums(const Graph& g, const Node& n) {
 class Rounder {
  public:
   Rounder(Graph& g, const PassContext& ctx) : g_(g), b_(g) {
-    if (!ctx.target.is_gpu()) widens_ = widens_stored_bytes(g);
+    if (ctx.target.traits().float32_by_bytes) widens_ = widens_stored_bytes(g);
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
       if (!multiplies_f32(n) || few_bits(n, ctx)) continue;
       const size_t place = picked_.size();
-      // GPUs have no recurrences of two types.
-      const Precision p = n.op == Op::recurrence && ctx.target.is_gpu() ? Precision::f32 : ctx.precision(place);
+      const Precision p = n.op == Op::recurrence && !ctx.target.traits().mixed_recurrences ? Precision::f32 : ctx.precision(place);
       picked_[id] = {p, place};
       if (!ctx.precisions) continue;
       const auto ns = [&](DType t) { return ctx.contraction_ns ? ctx.contraction_ns(g, n, t) : 0; };
@@ -200,7 +199,7 @@ class Rounder {
   Builder b_;
   std::map<NodeId, Picked> picked_;  ///< contractions of float32
   std::vector<std::vector<NodeId>> users_;
-  std::vector<bool> widens_;  ///< by node: widens_stored_bytes, on CPUs
+  std::vector<bool> widens_;  ///< by node: widens_stored_bytes, where products with such weights are of float32
   std::map<ValueId, ValueId> narrow_, made_of_;
   std::map<ValueId, bool> only_multiplied_;
   ValueId flags_ = kNone<ValueId>;

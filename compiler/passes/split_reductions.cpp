@@ -161,14 +161,14 @@ ValueId place_of(Rewriter& r, const Node& n, const Parts& p) {
 }  // namespace
 
 void split_reductions(Graph& g, PassContext& ctx) {
-  const bool gpu = ctx.target.is_gpu();
+  const bool blocks = ctx.target.traits().reduces_in_blocks;
   const Uarch& u = uarch_of(ctx.target);
-  Rewriter(g).sweep([gpu, &u](Rewriter& r, const Node& n) -> std::optional<ValueId> {
+  Rewriter(g).sweep([blocks, &u](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (n.op != Op::reduce) return std::nullopt;
     const ReduceKind kind = n.reduce_kind();
     const bool arg = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
-    if (arg && !gpu) return std::nullopt;
-    if (gpu && !arg)
+    if (arg && !blocks) return std::nullopt;
+    if (blocks && !arg)
       if (const auto split = split_columns(r, n, u.gpu)) return split;
     const Busy busy = arg ? busy_with_places(u.gpu) : busy_with_sums(u);
     Expr count = 1;

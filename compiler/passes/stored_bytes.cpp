@@ -260,8 +260,8 @@ class Keeper {
     s.groups = (s.k + s.group - 1) / s.group;
     int least = std::numeric_limits<int>::max(), most = std::numeric_limits<int>::min();
     w.ints.each([&](int16_t i) { least = std::min<int>(least, i), most = std::max<int>(most, i); });
-    // What four bits hold begins at 0, which kernels of CPUs store so; the rest are signed bytes.
-    const bool four = most - least < 16 && !ctx_.target.is_gpu();
+    // What four bits hold begins at 0; the rest are signed bytes.
+    const bool four = most - least < 16 && ctx_.target.traits().weights_of_4_bits;
     if (most - least > 255) return std::nullopt;
     const int base = four ? least : least < -128 || most > 127 ? least + 128 : 0;
     std::vector<int8_t> values;
@@ -316,7 +316,7 @@ class Keeper {
       }
       const DType in = g_.type(n.inputs[1]).dtype, to = g_.type(n.outputs[0]).dtype;
       const ValueId floats = b.permute(floats_of(b, *w), {1, 0});
-      if (ctx_.target.is_gpu()) return b.matmul(n.inputs[0], b.cast(floats, in), to);
+      if (!ctx_.target.traits().float32_by_bytes) return b.matmul(n.inputs[0], b.cast(floats, in), to);
       return b.cast(b.matmul(b.cast(n.inputs[0], DType::f32), floats, DType::f32), to);
     }
     if (n.op != Op::index || n.inputs.size() != 2 || n.get<Ints>(Attr::dims) != Ints{0}) return std::nullopt;

@@ -11,7 +11,6 @@ namespace {
 constexpr int64_t kMostSteps = 64;
 
 bool by_steps(const Graph& g, const Node& n, const Target& target) {
-  if (!target.is_gpu()) return false;
   const TensorType &x = g.type(n.inputs[0]), &w = g.type(n.inputs[1]);
   const std::optional<int64_t> steps = x.dims[static_cast<size_t>(n.get<int64_t>(Attr::dim))].as_const(), rows = w.dims[0].as_const(),
                                columns = w.dims[1].as_const();

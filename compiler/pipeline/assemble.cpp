@@ -98,7 +98,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
     artifact::TableInput tables = tables_of(in, part, known);
     tables.graphs = part.graphs, tables.own_weights = part.own_weights;
     tables.part = p, tables.n_parts = in.parts.size();
-    if (part.target.is_gpu()) {
+    if (part.target.traits().device_code) {
       for (std::string& object : cubin_objects(in, part, tables)) objects.push_back(std::move(object));
       for (const AssembleMethod& m : part.methods) {
         cubins_cached += m.cuda->cubins.cached;

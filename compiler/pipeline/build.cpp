@@ -261,7 +261,7 @@ void plan_and_compile(Part& part, const BuildOptions& o, const std::string& meth
     decisions.clear();
     part.plans = plans_of(part.front, part.goal, without(choose, lost), options.alternatives, &decisions);
     part.target = artifact::used_target(part.plans, options.target);
-    if (!part.target.is_gpu()) return;
+    if (!part.target.traits().device_code) return;
     clock.phase("compile CUDA kernels" + (several ? " for " + label(o, method, part.target).substr(1) : std::string()));
     const std::string name = "kernels" + label(o, method, part.target) + ".cu";
     const std::string text = o.keep_dir.empty() ? "" : (fs::path(made_folder(o.keep_dir)) / name).string();
@@ -298,7 +298,7 @@ Part plan_part(const BuildOptions& o, const Among& among, FrontOptions options, 
   part.options = options, part.front_id = front_id(part.front);
   search::TuneResult& tuned = tuning.result;
   const search::Trades trades = std::move(tuned.trades);
-  if (!options.target.is_gpu()) among.kernels.add(among.method, part.front.module);
+  if (!options.target.traits().device_code) among.kernels.add(among.method, part.front.module);
   const plan::ChooseFn choose =
       among.layouts.prefer(with_alternatives(search::chooser(std::move(tuned.tuned)), options.alternatives), part.front);
   part.not_measured = std::move(tuned.missing);
@@ -311,7 +311,7 @@ Part plan_part(const BuildOptions& o, const Among& among, FrontOptions options, 
   if (!tuning.alternatives.tried.empty()) part.meta["explain"]["alternatives"] = alternatives_json(tuning.alternatives);
   if (!tuning.comparison.tried.empty()) part.meta["explain"]["comparison"] = comparison_json(tuning.comparison);
   if (tuning.seconds > 0) part.tuning = tuning_json(tuning, o.tune_budget_s);
-  if (part.target.is_gpu())
+  if (part.target.traits().graphs)
     part.meta["graphs"] = o.mode.graphs;
   else if (part.own_weights = tuning.own_weights; part.own_weights)
     part.meta["own_weights"] = true;
@@ -441,11 +441,11 @@ json build(const BuildOptions& given, const Events& events) {
     in.cache = o.cache;
     for (size_t p = 0; p < layouts.size(); ++p) {
       const Part& of_first = first_of(methods, p);
-      const bool gpu = of_first.target.is_gpu();
-      AssemblePart& part = in.parts.emplace_back(AssemblePart{{}, of_first.target, of_first.goal.machine, gpu && o.mode.graphs});
+      const ArchTraits& traits = of_first.target.traits();
+      AssemblePart& part = in.parts.emplace_back(AssemblePart{{}, of_first.target, of_first.goal.machine, traits.graphs && o.mode.graphs});
       for (const Method& m : methods) {
         const Part& own = m.parts[p];
-        part.methods.push_back({{m.options.name, own.front.graph, own.front.module, own.plans}, gpu ? &own.cuda : nullptr});
+        part.methods.push_back({{m.options.name, own.front.graph, own.front.module, own.plans}, traits.device_code ? &own.cuda : nullptr});
         part.own_weights = part.own_weights || own.own_weights;
       }
     }

@@ -146,8 +146,8 @@ class ArtifactMeasurer final : public search::Measurer {
             {"values", values},
             {"candidate", one.candidate_input},
             {"candidates", n},
-            {"threads", options_.goal.machine.is_gpu() ? 1 : options_.goal.machine.cores},
-            {"gpu", options_.goal.machine.is_gpu() ? 0 : -1},
+            {"threads", options_.goal.machine.traits().device_code ? 1 : options_.goal.machine.cores},
+            {"gpu", options_.goal.machine.traits().device_code ? 0 : -1},
             {"seconds", seconds}};
   }
 
@@ -169,7 +169,7 @@ class ArtifactMeasurer final : public search::Measurer {
     std::vector<plan::Weight> weights = plans.weights;
     blob.add(weights, one.graph.constants);
     artifact::CudaCode cuda;
-    if (target.is_gpu()) {
+    if (target.traits().device_code) {
       artifact::CubinOptions cubins{options_.work_dir, options_.cache, options_.jobs, {}};
       if (lost) cubins.slow_s = kSlowNvrtc_s;
       cuda = gpu_code(one.module, plans, target, options_.goal, options_.own.get(), "", cubins);
@@ -184,7 +184,7 @@ class ArtifactMeasurer final : public search::Measurer {
     if (!cuda.cubins.lost.empty()) return;
     AssembleInput in{
         {{{{{"forward", one.graph, one.module, plans}, &cuda}}, target, options_.goal.machine}}, blob, "{}", path, options_.work_dir};
-    in.parts.front().own_weights = own_weights && !target.is_gpu();
+    in.parts.front().own_weights = own_weights && target.traits().own_weights;
     in.jobs = options_.jobs;
     in.cache = options_.cache;
     in.own_objects = own_objects_.of(one.module, target);
@@ -317,7 +317,7 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
 }
 
 std::string cannot_measure(const Machine& machine, const WorkerCommand& worker) {
-  if (!machine.is_gpu()) {
+  if (!machine.traits().device_code) {
     if (worker.elsewhere) return "another machine measures for GPUs only";
     const std::vector<Isa> native = native_isas();
     return std::find(native.begin(), native.end(), machine.isa) != native.end() ? "" : fmt::format("this CPU lacks {}", machine.name());
@@ -336,7 +336,7 @@ std::string cannot_measure(const Machine& machine, const WorkerCommand& worker) 
 
 Target target_of(const Target& target, const Machine& machine) {
   Target one = target;
-  if (!machine.is_gpu()) one.isas = {machine.isa};
+  if (!machine.traits().device_code) one.isas = {machine.isa};
   return one;
 }
 

@@ -113,7 +113,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
                                    {"winograd4", target.numerics.winograd4},
                                    {"strassen", target.numerics.strassen}})
     if (given) m[key] = true;
-  if (target.is_gpu()) m["f32_matmul"] = f32_matmul_name(target.numerics.f32_matmul);
+  if (target.traits().device_code) m["f32_matmul"] = f32_matmul_name(target.numerics.f32_matmul);
   for (Isa isa : target.isas) m["code"].push_back({{"version", isa_name(isa)}, {"needs", feature_names(artifact::cpu_needs(plans, isa))}});
   for (const InputInfo& i : g.inputs) {
     m["inputs"].push_back(tensor(i.name, g.type(i), g.syms));

@@ -54,7 +54,7 @@ std::vector<std::string> OwnObjects::of(const loop::Module& module, const Target
     if (const auto* l = std::get_if<loop::LibraryKernel>(&k); l && l->algorithm == op_name(Op::custom))
       called.insert(std::get<std::string>(l->attrs.at(Attr::function)));
   std::vector<std::string> objects;
-  if (!kernels_ || target.is_gpu()) return objects;
+  if (!kernels_ || target.traits().device_code) return objects;
   for (size_t c = 0; c < kernels_->codes.size(); ++c) {
     const CodeFile& code = kernels_->codes[c];
     if (std::none_of(code.functions.begin(), code.functions.end(),

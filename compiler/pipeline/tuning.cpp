@@ -134,7 +134,7 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
   const Target& target = front_options.target;
   const Machine& machine = goal.machine;
   PartTuning part;
-  part.own_weights = !machine.is_gpu() && o.owns_weights();
+  part.own_weights = machine.traits().own_weights && o.owns_weights();
   if (!o.mode.searches && o.tuning_db.empty() && !o.error_on_tuning_miss) return part;
   const std::string cache = emit::user_cache_dir();
   const std::string path = !o.tuning_db.empty() ? o.tuning_db : cache.empty() ? "" : cache + "/tuning.json";
@@ -154,15 +154,15 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
     }
     const std::string why = cannot_measure(machine, worker);
     if (why.empty()) measuring = MeasuringOptions{target_of(target, machine), goal, work_dir, worker, o.jobs, o.cache, {}, {}, {}, f.own};
-    if (why.empty() && !machine.is_gpu() && machine.cores > usable_processors())
+    if (why.empty() && !machine.traits().device_code && machine.cores > usable_processors())
       warn(fmt::format("{} threads share {} processors while they are measured; --threads {} measures what runs here", machine.cores,
                        usable_processors(), usable_processors()));
     if (!why.empty()) warn(fmt::format("nothing is measured for {}: {}{}", machine.name(), o.remote.empty() ? "" : o.remote + ": ", why));
   }
   const std::string hardware = goal.str(), library = search::kernel_library_hash();
-  const std::string program = machine.is_gpu() ? "" : alternatives_key(front_options, f);
+  const std::string program = machine.traits().whole_programs ? alternatives_key(front_options, f) : "";
   const bool measures = measuring && o.tune_budget_s > 0;
-  if (!machine.is_gpu()) {
+  if (machine.traits().whole_programs) {
     const search::AlternativesRecord* known = db.find_alternatives(program, hardware, library);
     const double seconds = kAlternativesShare * o.tune_budget_s;
     if (known && (known->complete || !measures || known->seconds >= seconds)) {
@@ -185,14 +185,14 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
   }
   options.goal = goal;
   options.measurer = measurer.get();
-  const double comparison_s = machine.is_gpu() ? 0 : kComparisonShare * o.tune_budget_s;
+  const double comparison_s = machine.traits().whole_programs ? kComparisonShare * o.tune_budget_s : 0;
   options.budget_s = std::max(0.0, o.tune_budget_s - comparison_s - spent());
   options.progress = events.progress;
   if (f.precision.mode == "f32" && !target.numerics.int8_rows) options.program = f.program.source_id + " " + f.stored_weights.storage.str();
   search::TuneResult& result = part.result = search::tune(f.module, tables_of(f), options, db);
   result.missing.insert(result.missing.begin(), missing.begin(), missing.end());
   const Decided decided{result, front_options, f, part.own_weights, o.own_weights};
-  if (const std::vector<search::Group> groups = machine.is_gpu() ? std::vector<search::Group>() : groups_of(decided, goal);
+  if (const std::vector<search::Group> groups = machine.traits().whole_programs ? groups_of(decided, goal) : std::vector<search::Group>();
       !groups.empty()) {
     const std::string key = comparison_key(program, decided, goal);
     const search::ComparisonRecord* known = db.find_comparison(key, hardware, library);

@@ -72,7 +72,7 @@ class PlanBuilder {
   void find_steps() {
     strips_ = find_strips(
         module_, syms_, options_.goal.machine, [&](KernelId k) -> const forms::Choice& { return choice_of(k); }, options_.strips);
-    if (options_.goal.machine.is_gpu() && options_.join)
+    if (options_.goal.machine.traits().joined_steps && options_.join)
       joined_ = find_joined(module_, syms_, options_.goal, [&](KernelId k) -> const forms::Decision& { return decision_of(k); });
     size_t strip = 0, join = 0;
     for (size_t call = 0; call < module_.calls.size(); call = steps_.back().last) {
@@ -158,10 +158,11 @@ class PlanBuilder {
     });
   }
 
-  /// A state that conditions are computed from: a run that fails keeps the old one. (On GPUs nothing waits for a condition: graphs keep
-  /// it.)
+  /// A state that conditions are computed from: a run that fails keeps the old one. (Where nothing waits for a condition, writes are
+  /// masked.)
   bool kept_for_checks(BufferId state) const {
-    return !options_.goal.machine.is_gpu() && is_small_state(module_.buffers[state].type) && uses_[idx(state)].first_write() < last_check_;
+    return options_.goal.machine.traits().waits_for_conditions && is_small_state(module_.buffers[state].type) &&
+           uses_[idx(state)].first_write() < last_check_;
   }
 
   PlanBufferId add_buffer(BufferId b, Place place, uint32_t index) {
@@ -541,9 +542,9 @@ void require_forms(const loop::Module& module, const SymTable& syms, const Goal&
     }
   if (refused.empty()) return;
   Diagnostic all(ExitCode::unsupported, {},
-                 fmt::format("{} kernel(s) of this model have no {} form", refused.size(), goal.machine.is_gpu() ? "CUDA" : "CPU"));
+                 fmt::format("{} kernel(s) of this model have no {} form", refused.size(), goal.machine.traits().code));
   for (const std::string& r : refused) all.note(r);
-  if (goal.machine.is_gpu()) all.note("build this model for the CPU (--cpu), or run the operator outside the model");
+  if (goal.machine.traits().device_code) all.note("build this model for the CPU (--cpu), or run the operator outside the model");
   throw all;
 }
 

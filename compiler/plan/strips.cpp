@@ -303,7 +303,7 @@ class Finder {
 
 std::vector<StripGroup> find_strips(const loop::Module& m, const SymTable& syms, const Machine& machine, const ChoiceOf& choice_of,
                                     const StripRules& rules) {
-  if (machine.is_gpu()) return {};
+  if (!machine.traits().strips) return {};
   return Finder(m, syms, machine, choice_of, rules).run();
 }
 

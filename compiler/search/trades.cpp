@@ -386,7 +386,7 @@ bool trades_hold(const loop::Module& module, const std::vector<SymTable>& syms, 
 
 void trade_accuracy(const loop::Module& module, const std::vector<SymTable>& syms, const TuneOptions& options, const Budget& budget,
                     TuningDb& db, TuneResult& result) {
-  if (options.program.empty() || options.goal.machine.is_gpu() || allows_all(options.goal.numerics)) return;
+  if (options.program.empty() || !options.goal.machine.traits().whole_programs || allows_all(options.goal.numerics)) return;
   const Jobs jobs = jobs_of(module, syms, options.goal);
   const std::string hardware = options.goal.str(), library = kernel_library_hash(), program = program_of(module, jobs, options);
   const bool measures = options.measurer && budget.left() > 0;
