@@ -8,6 +8,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "json_text.h"
+
 namespace llm {
 
 namespace {
@@ -49,8 +51,7 @@ class Safetensors {
     if (header > size - 8 || header > (uint64_t{100} << 20)) wrong("has no header of " + std::to_string(header) + " bytes");
     std::string text(header, '\0');
     in_.read(text.data(), static_cast<std::streamsize>(header));
-    const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 8; };
-    header_ = Json::parse(text, shallow, false);
+    header_ = parse_json(text, 8);
     if (!header_.is_object()) wrong("has a header that is not a JSON object");
     header_.erase("__metadata__");
     begin_ = 8 + header, bytes_ = size - begin_;
@@ -104,8 +105,7 @@ class Scales {
   explicit Scales(const std::string& path) : path_(path) {
     std::ifstream in(path, std::ios::binary);
     if (!in) throw std::runtime_error(path + ": cannot be opened; expected an adapter as PEFT saves it");
-    const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 8; };
-    const Json j = Json::parse(in, shallow, false);
+    const Json j = parse_json(in, 8);
     if (!j.is_object()) throw std::runtime_error(path + ": is not a JSON object");
     try {
       // What changes the sum in another way than by a product beside the layer.

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <random>
 
+#include "json_text.h"
+
 namespace llm {
 
 namespace {
@@ -225,9 +227,8 @@ static std::string served(const Description& d, const Adapters& adapters) {
 
 Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits, Forms& forms,
               const Adapters& adapters) {
-  bool deep = false;  // what is deeply nested would take as deep a stack to print
-  const auto shallow = [&](int depth, Json::parse_event_t, Json&) { return depth <= 64 || !(deep = true); };
-  const Json j = Json::parse(body, shallow, false);
+  bool deep;
+  const Json j = parse_json(body, 64, &deep);
   if (deep) throw ApiError(400, "the body is nested more than 64 deep");
   if (j.is_discarded()) throw ApiError(400, "the body is not JSON");
   if (!j.is_object()) throw ApiError(400, "the body is not an object");

@@ -1,6 +1,7 @@
 #include "service.h"
 
 #include "answer.h"
+#include "json_text.h"
 
 namespace llm {
 
@@ -17,8 +18,7 @@ void set_error(httplib::Response& out, const ApiError& e) {
 
 /// {lora_name, lora_path} of a request's body; the path where it is asked for.
 std::pair<std::string, std::string> adapter_of(const std::string& body, bool with_path) {
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 8; };
-  const Json j = Json::parse(body, shallow, false);
+  const Json j = parse_json(body, 8);
   if (!j.is_object()) throw ApiError(400, "the body is not a JSON object");
   const auto text = [&](const char* name) {
     const auto it = j.find(name);
