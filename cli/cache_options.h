@@ -1,6 +1,7 @@
 #pragma once
 // The options of the cache of compiled objects, shared by build and tune.
 #include <string>
+#include <vector>
 
 #include "cli.h"
 #include "emit/object_cache.h"
@@ -8,10 +9,12 @@
 namespace aotc::cli {
 
 struct CacheArgs {
-  std::string folder, limit;
+  std::vector<std::string> places;  ///< a folder or "none", a URL, or one of each
+  std::string limit;
+  double timeout_s = 10;
   bool read_only = false;
   void add_to(CLI::App& app);
-  /// Throws Diagnostic (usage): a limit that is no size, a folder to read from that is not there.
+  /// Throws Diagnostic (usage): a limit that is no size, a folder to read from that is not there, a URL that is none.
   emit::CacheOptions get() const;
 };
 

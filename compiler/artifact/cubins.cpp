@@ -186,8 +186,9 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
   Workers workers(options.worker);
   const nlohmann::json nvrtc = about_nvrtc(workers);
   const emit::ObjectCache cache(options.cache);
-  uint64_t all_headers = emit::hash_bytes(nvrtc.at("build").get<std::string>());
-  for (const emit::cuda::SourceFile& h : cuda_headers()) all_headers = emit::hash_bytes(h.text, emit::hash_bytes(h.name, all_headers));
+  emit::CacheKey headers_key;
+  headers_key.add(nvrtc.at("build").get<std::string>());
+  for (const emit::cuda::SourceFile& h : cuda_headers()) headers_key.add(h.name).add(h.text);
 
   Cubins made;
   made.of.assign(sms.size(), std::vector<std::string>(sources.size()));
@@ -202,7 +203,7 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
   parallel_for(total, options.jobs, [&](size_t i) {
     const std::string &sm = sms[i / sources.size()], &source = sources[i % sources.size()], &name = names[i % sources.size()];
     std::string& to = made.of[i / sources.size()][i % sources.size()];
-    const uint64_t key = emit::hash_bytes(sm, emit::hash_bytes(source, all_headers));
+    const Digest key = emit::CacheKey(headers_key).add(source).add(sm).digest();
     if (std::optional<std::string> known = cache.take(key)) {
       to = std::move(*known);
       ++cached;

@@ -14,33 +14,11 @@
 #include <sstream>
 
 #include "base/json_depth.h"
+#include "base/no_pipe_signal.h"
 #include "base/process.h"
 
 namespace aotc {
 namespace {
-
-/// A worker that dies while it is written to must not take this process with it: SIGPIPE goes to the thread that writes.
-class NoPipeSignal {
- public:
-  NoPipeSignal() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~NoPipeSignal() {
-    const timespec at_once{};
-    while (!was_pending_ && sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {}
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoPipeSignal(const NoPipeSignal&) = delete;
-
- private:
-  sigset_t pipe_, before_;
-  bool was_pending_ = false;
-};
 
 Result<bool> start(const std::vector<std::string>& command, pid_t* pid, int* to, int* from) {
   int in[2], out[2];

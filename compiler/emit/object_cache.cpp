@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "aotc/detail/blob_hash.h"
+#include "emit/cache_server.h"
 
 namespace aotc::emit {
 namespace {
@@ -24,9 +25,10 @@ namespace fs = std::filesystem;
 /// Behind the object's bytes.
 struct Trailer {
   char magic[8];
-  uint64_t key, bytes, hash;
+  Digest key;
+  uint64_t bytes, hash;
 };
-constexpr char kMagic[8] = {'A', 'O', 'T', 'C', 'O', 'B', 'J', '1'};
+constexpr char kMagic[8] = {'A', 'O', 'T', 'C', 'O', 'B', 'J', '2'};
 
 std::optional<std::string> read(const std::string& path) {
   std::error_code ec;
@@ -39,10 +41,22 @@ std::optional<std::string> read(const std::string& path) {
 
 }  // namespace
 
+CacheKey& CacheKey::add(std::string_view part) {
+  const uint64_t bytes = part.size();
+  char length[sizeof bytes];
+  std::memcpy(length, &bytes, sizeof bytes);
+  hash_.add({length, sizeof length});
+  hash_.add(part);
+  return *this;
+}
+
+Digest CacheKey::digest() const { return Sha256(hash_).finish(); }
+
 ObjectCache::ObjectCache(const CacheOptions& o)
     : folder_(o.folder.empty() ? std::string() : (fs::path(o.folder) / "objects").string()),
       limit_bytes_(o.limit_bytes),
-      read_only_(o.read_only) {}
+      read_only_(o.read_only),
+      server_(o.server) {}
 
 ObjectCache::~ObjectCache() {
   if (grew_ && limit_bytes_ > 0) trim();
@@ -82,9 +96,11 @@ void ObjectCache::trim() const {
   }
 }
 
-std::string ObjectCache::entry(uint64_t key) const { return (fs::path(folder_) / fmt::format("{:016x}.o", key)).string(); }
+std::string ObjectCache::entry(const Digest& key) const { return (fs::path(folder_) / (hex(key) + ".o")).string(); }
 
-std::optional<std::string> ObjectCache::take(uint64_t key) const {
+int ObjectCache::readers() const { return server_ ? CacheServer::kReaders : 1; }
+
+std::optional<std::string> ObjectCache::from_folder(const Digest& key) const {
   if (folder_.empty()) return std::nullopt;
   std::optional<std::string> bytes = read(entry(key));
   Trailer t;
@@ -99,7 +115,15 @@ std::optional<std::string> ObjectCache::take(uint64_t key) const {
   return bytes;
 }
 
-bool ObjectCache::take(uint64_t key, const std::string& path) const {
+std::optional<std::string> ObjectCache::take(const Digest& key) const {
+  std::optional<std::string> bytes = from_folder(key);
+  if (bytes || !server_) return bytes;
+  bytes = server_->take(key);
+  if (bytes) to_folder(key, *bytes);
+  return bytes;
+}
+
+bool ObjectCache::take(const Digest& key, const std::string& path) const {
   const std::optional<std::string> bytes = take(key);
   if (!bytes) return false;
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
@@ -107,12 +131,17 @@ bool ObjectCache::take(uint64_t key, const std::string& path) const {
   return static_cast<bool>(out.flush());
 }
 
-void ObjectCache::put_file(uint64_t key, const std::string& path) const {
-  std::optional<std::string> bytes = folder_.empty() || read_only_ ? std::nullopt : read(path);
-  if (bytes) put(key, std::move(*bytes));
+void ObjectCache::put_file(const Digest& key, const std::string& path) const {
+  const bool wanted = server_ || (!folder_.empty() && !read_only_);
+  if (std::optional<std::string> bytes = wanted ? read(path) : std::nullopt) put(key, std::move(*bytes));
 }
 
-void ObjectCache::put(uint64_t key, std::string bytes) const {
+void ObjectCache::put(const Digest& key, std::string bytes) const {
+  if (server_) server_->put(key, bytes);
+  to_folder(key, std::move(bytes));
+}
+
+void ObjectCache::to_folder(const Digest& key, std::string bytes) const {
   if (folder_.empty() || read_only_) return;
   Trailer t{{}, key, bytes.size(), aotc_blob_hash(bytes.data(), bytes.size())};
   std::memcpy(t.magic, kMagic, sizeof kMagic);

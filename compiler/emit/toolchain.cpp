@@ -9,6 +9,7 @@
 
 #include "base/diagnostic.h"
 #include "base/file.h"
+#include "base/parallel.h"
 #include "base/process.h"
 #include "emit/blob.h"
 #include "emit/embedded.h"
@@ -112,20 +113,19 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
   const fs::path work = o.work_dir;
   std::error_code ec;
   fs::create_directories(work / "include", ec);
-  uint64_t headers_hash = hash_bytes(compiler.version);
+  CacheKey headers_key;
+  headers_key.add(compiler.version);
   for (const EmbeddedFile& f : embedded_files()) {
     if (f.name.rfind("include/", 0) != 0) continue;
     const fs::path path = work / f.name;
     fs::create_directories(path.parent_path(), ec);
     write_file(path.string(), f.text());
-    headers_hash = hash_bytes(f.text(), hash_bytes(f.name, headers_hash));
+    headers_key.add(f.name).add(f.text());
   }
   CompileResult result;
   std::vector<std::vector<std::string>> commands;
   const ObjectCache cache(o.cache);
-  std::vector<std::pair<std::string, uint64_t>> to_cache;  // object, key
-  std::vector<std::string> names;
-  std::vector<size_t> numbers;  // of the units that are compiled
+  std::vector<Digest> keys;
   for (const TranslationUnit& u : units) {
     const std::string source = (work / u.name).string(), object = (work / (fs::path(u.name).stem().string() + ".o")).string();
     write_file(source, u.source);
@@ -134,33 +134,39 @@ CompileResult compile(const Compiler& compiler, const std::vector<TranslationUni
     const size_t keyed = cmd.size();  // what comes before says nothing of the object, or is in the version
     cmd.insert(cmd.end(), std::begin(kCommonFlags), std::end(kCommonFlags));
     cmd.insert(cmd.end(), u.flags.begin(), u.flags.end());
-    uint64_t key = hash_bytes(u.source, headers_hash);
-    for (size_t i = keyed; i < cmd.size(); ++i) key = hash_bytes(cmd[i], key);
+    CacheKey key = headers_key;
+    key.add(u.source);
+    for (size_t i = keyed; i < cmd.size(); ++i) key.add(cmd[i]);
+    keys.push_back(key.digest());
     cmd.insert(cmd.end(), {"-o", object, source});
     result.objects.push_back(object);
     result.command_lines.push_back(shell_line(cmd));
-    if (cache.take(key, object)) {
-      ++result.cached;
-      continue;
-    }
-    names.push_back(u.name);
-    numbers.push_back(result.objects.size() - 1);
-    to_cache.emplace_back(object, key);
     commands.push_back(std::move(cmd));
   }
+  std::vector<char> cached(units.size());
+  parallel_for(units.size(), cache.readers(), [&](size_t i) { cached[i] = cache.take(keys[i], result.objects[i]); });
+  std::vector<size_t> numbers;  // of the units that are compiled
+  std::vector<std::vector<std::string>> to_run;
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (cached[i]) continue;
+    numbers.push_back(i);
+    to_run.push_back(std::move(commands[i]));
+  }
+  result.cached = units.size() - numbers.size();
   size_t done = result.cached;
-  run_processes(commands, o.jobs, [&](size_t i, const ProcessResult& r) {
+  run_processes(to_run, o.jobs, [&](size_t i, const ProcessResult& r) {
+    const size_t unit = numbers[i];
     bool compiled = r.ok();
     for (const std::vector<std::string>& more : milder_options(r)) {
       if (compiled) break;
-      std::vector<std::string> command = commands[i];
+      std::vector<std::string> command = to_run[i];
       command.insert(command.end(), more.begin(), more.end());
       compiled = run_process(command).ok();
-      result.command_lines[numbers[i]] = shell_line(command);
+      result.command_lines[unit] = shell_line(command);
     }
-    if (!compiled) throw failed("compiling " + names[i], r);
-    cache.put_file(to_cache[i].second, to_cache[i].first);
-    if (o.progress) o.progress(++done, units.size(), names[i]);
+    if (!compiled) throw failed("compiling " + units[unit].name, r);
+    cache.put_file(keys[unit], result.objects[unit]);
+    if (o.progress) o.progress(++done, units.size(), units[unit].name);
   });
   return result;
 }

@@ -13,6 +13,7 @@
 #include "import/torch_library.h"
 #include "pipeline/alternatives.h"
 #include "pipeline/assemble.h"
+#include "pipeline/cache_report.h"
 #include "pipeline/clock.h"
 #include "pipeline/comparison.h"
 #include "pipeline/exchange.h"
@@ -478,6 +479,7 @@ json build(const BuildOptions& given, const Events& events) {
     report["compiler"] = made.compiler;
     if (const auto needs = emit::system_needs(artifact)) report["glibc"] = needs->glibc;
     report["objects"] = {{"compiled", made.units - made.cached}, {"cached", made.cached}};
+    if (o.cache.server) report["objects"]["server"] = report_of(*o.cache.server, events);
     report["warnings"] = warnings;
     std::vector<emit::HeaderMethod> headers;
     for (const Method& m : methods) headers.push_back({m.options.name, m.parts.front().front.graph});

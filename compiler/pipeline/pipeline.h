@@ -179,7 +179,7 @@ std::vector<FrontOptions> parts_of(const FrontOptions& options);
 nlohmann::json build(const BuildOptions& options, const Events& events);
 
 /// Measures what a build in mode max-autotune would and keeps it in the tuning database; makes no artifact. Returns {"parts": [{target
-/// machine tuned missing}], "warnings"}.
+/// machine tuned missing}], "warnings", "server" (pipeline/cache_report.h) where there is one}.
 nlohmann::json tune(const BuildOptions& options, const Events& events);
 
 }  // namespace aotc::pipeline

@@ -11,6 +11,7 @@
 #include "base/parts.h"
 #include "emit/toolchain.h"
 #include "pipeline/alternatives.h"
+#include "pipeline/cache_report.h"
 #include "pipeline/comparison.h"
 #include "pipeline/measuring.h"
 #include "pipeline/methods.h"
@@ -251,6 +252,7 @@ json tune(const BuildOptions& given, const Events& events) {
                                {"missing", not_measured(result.missing)}});
     if (o.methods.size() > 1) report["parts"].back()["method"] = method;
   }
+  if (o.cache.server) report["server"] = report_of(*o.cache.server, events);
   return report;
 }
 

@@ -1,4 +1,5 @@
 """samples/ci: the steps of the pipelines, run as their files have them, but for installing and for what the code host does."""
+import json
 import os
 import shutil
 import subprocess
@@ -62,9 +63,15 @@ def gitlab(c):
     in_order = sorted(jobs, key=lambda name: flow["stages"].index(jobs[name]["stage"]))
     assert in_order == ["artifact", "verify", "compare", "release"], in_order
     folder = repository(c, "gitlab")
-    for turn in range(2):
-        told = {name: step(folder, "\n".join(jobs[name]["script"]), flow["variables"]) for name in in_order}
+    shared = c.at("shared cache")
+    for turn, variables in enumerate(({}, {"AOTC_CACHE": shared, "CI_COMMIT_REF_PROTECTED": "true"}, {"AOTC_CACHE": shared})):
+        told = {name: step(folder, "\n".join(jobs[name]["script"]), {**flow["variables"], **variables}) for name in in_order}
         assert ("nothing to compare" in told["compare"]) == (turn == 0), told["compare"]
+        with open(os.path.join(folder, "build.json")) as f:
+            objects = json.load(f)["objects"]
+        assert os.path.exists(shared) == (turn > 0) and (objects["compiled"] == 0 or turn < 2), (turn, objects)
+        if turn > 0:
+            assert len(os.listdir(os.path.join(shared, "objects"))) == objects["compiled"] + objects["cached"], objects
     check_answers(folder)
     for path in jobs["artifact"]["artifacts"]["paths"]:
         assert os.path.exists(os.path.join(folder, path)), path

@@ -76,7 +76,7 @@ inline size_t cubin_bytes(const emit::cuda::Nvrtc& nvrtc, const std::string& sou
   std::set<std::string> added;
   std::string content = "unit_forms\n" + nvrtc.build() + "\n" + sm;
   add_content("kernels.cu", source, texts, added, content);
-  const uint64_t key = emit::hash_bytes(content);
+  const Digest key = emit::CacheKey().add(content).digest();
   const emit::ObjectCache cache(emit::user_cache());
   if (const std::optional<std::string> known = cache.take(key)) return known->size();
   const std::vector<std::byte> code = nvrtc.compile(source, "kernels.cu", all, sm);
