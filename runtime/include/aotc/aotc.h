@@ -55,7 +55,7 @@ enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
 typedef int32_t aotc_status; /* AOTC_STATUS_*. Not the enum: an enum's size may change */
 
-typedef struct aotc_model aotc_model;     /* immutable; any number of threads may use it at once                             */
+typedef struct aotc_model aotc_model;     /* code and weights on one device; any number of threads may use it at once            */
 typedef struct aotc_context aotc_context; /* workspace, threads and states of one stream of runs; one thread at a time uses it */
 
 /* Devices: a GPU's ordinal n >= 0, or one of these. DEFAULT: host for a CPU artifact, GPU 0 for a GPU artifact. */
@@ -131,7 +131,7 @@ enum {
   AOTC_MODEL_LAZY_WEIGHTS = 2,   /* CPU: leave it to the runs to map the weights' pages, each when it is first touched; nothing is copied
                                     but with OWN_WEIGHTS. For models of whose weights a process reads little (embeddings); else
                                     model_create maps them all, in about 0.1 s a GB where the file is in memory already, and the first
-                                    run is as fast as others */
+                                    run meets no page of them that is missing */
   /* CPU: where the weights lie. Neither: as the artifact was built. Both: INVALID_ARGUMENT. */
   AOTC_MODEL_OWN_WEIGHTS = 4,    /* model_create copies them to memory of the process's own, in huge pages where the system grants them,
                                     which takes 0.3 s a GB, and more where it has to make them. Runs that read many weights for little
