@@ -7,6 +7,7 @@
 #include "cuda.h"
 #include "cuda_graph.h"
 #include "dense.h"
+#include "probes.h"
 #include "shapes.h"
 #include "slots.h"
 #include "states.h"
@@ -277,7 +278,9 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   c->weights_version = c->weights->version;
   c->sizes_known = false;
   if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
+  if (is_traced(aotc_probe_run_start)) probe_run_start(*c, *e);
   const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
+  if (is_traced(aotc_probe_run_end)) probe_run_end(*c, *e, status);
   c->sizes_known = status == AOTC_STATUS_OK;
   return status;
 }

@@ -129,7 +129,17 @@ void model_free(aotc_model* model) {
   for (uint32_t m = 0; model->methods && m < model->module->n_methods && model->methods[m].desc; ++m) method_free(&model->methods[m]);
   free(model->state_dims);
   free(model->methods);
+  free(model->path);
   free(model);
+}
+
+/// For tracers; where there is no memory for it they do without.
+char* copy_of_path() {
+  char buffer[kPathMax];
+  const char* path = own_path(buffer);
+  char* copy = path ? take<char>(strlen(path) + 1) : nullptr;
+  if (copy) strcpy(copy, path);
+  return copy;
 }
 
 const aotc_module_desc* cpu_part(const aotc_module_desc& artifact) {
@@ -246,6 +256,7 @@ aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_opti
   model->allocator = allocator;
   model->flags = options.flags;
   model->references = 1;
+  model->path = copy_of_path();
   const aotc_status status = fill(model, artifact, options);
   if (status != AOTC_STATUS_OK) {
     model_free(model);

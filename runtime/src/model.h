@@ -49,6 +49,7 @@ struct aotc_model {
   int32_t device;
   aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
   uint32_t references;   ///< the caller's and one a context
+  char* path;            ///< of the file that this code was loaded from; null: it has none
 };
 
 namespace aotc::rt {

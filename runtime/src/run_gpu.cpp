@@ -6,6 +6,7 @@
 #include "context.h"
 #include "cuda.h"
 #include "cuda_graph.h"
+#include "probes.h"
 #include "states.h"
 #include "status.h"
 
@@ -174,7 +175,10 @@ aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e, Stop* stop, uint32_t*
     if (stop && should_stop(stop)) return AOTC_STATUS_OK;
     RT_TRY(work_of(c, e, s, args, &w));
     *queued = s + 1;
-    RT_TRY(cuda_do(cuda, c->stream, w));
+    if (is_traced(aotc_probe_step_start)) probe_step_start(*c, *e, s);
+    const aotc_status status = cuda_do(cuda, c->stream, w);
+    if (is_traced(aotc_probe_step_end)) probe_step_end(*c, *e, s);
+    RT_TRY(status);
     if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[s + 1]));
     if (c->flags & AOTC_CONTEXT_STEPWISE) RT_TRY(cuda_wait(cuda, c->stream, w.label ? w.label : "?"));
   }

@@ -43,6 +43,9 @@ for so in "$@"; do
   # Frames: `sub $0x4000,%rsp` and more, or the end of a frame that is touched page by page.
   frames=$(objdump -d --no-show-raw-insn "$so" | grep -E 'sub +\$0x([4-9a-f][0-9a-f]{3}|[1-9a-f][0-9a-f]{4,6}),%rsp|lea +-0x([4-9a-f][0-9a-f]{3}|[1-9a-f][0-9a-f]{4,6})\(%rsp\),%r1[01]')
   [ -z "$frames" ] || fault "has functions that take more than 16 KB of stack: $frames"
-  readelf -W -n "$so" | grep -q 'Build ID' || fault "has no build-id"
+  notes=$(readelf -W -n "$so")
+  echo "$notes" | grep -q 'Build ID' || fault "has no build-id"
+  probes=$(echo "$notes" | sed -n 's/^ *Name: //p' | sort | tr '\n' ' ')
+  [ "$probes" = "run__end run__start step__end step__start " ] || fault "has the probes '$probes'"
 done
 [ "$faults" -eq 0 ]

@@ -31,6 +31,8 @@ class Builds:
         return os.path.join(self.work, place, "aotc", "objects")
 
     def command(self, place, *words):
+        if "--cache-timeout" not in words:
+            words = (*words, "--cache-timeout", "300")  # whatever else the machine does
         return subprocess.run([self.aotc, "build", self.archive, "--cpu", "portable", "-o", os.path.join(self.work, "model.so"), *words],
                               capture_output=True, text=True, env={**self.environment, "XDG_CACHE_HOME": os.path.join(self.work, place)}, timeout=600)
 
@@ -120,7 +122,9 @@ def bad_servers(b):
                 s.objects = dict(objects)
             told = b.probe({"GET": "take", "PUT": "put"}[method], s.url, n, timeout=0.3 if kind in ("stalls", "drips") else 60)
             assert (told["right"], told["wrong"], told["stored"], told["misses"], told["failed"]) == (0, 0, 0, 0, 3), (method, kind, told)
-            assert len(s.asked(method)) == len(s.log) == 3 and s.url in told["warning"] and "any more in this build" in told["warning"], (method, kind, s.log, told)
+            assert s.url in told["warning"] and "any more in this build" in told["warning"], (method, kind, told)
+            # Of short requests the server may hear later than the client has given them up.
+            assert len(s.log) <= 3 if kind in ("stalls", "drips") else len(s.asked(method)) == len(s.log) == 3, (method, kind, s.log)
             print("ok  ", method, kind, "--", told["warning"].split(" (", 1)[1][:200], flush=True)
         assert not good.log, "redirects are not followed: the token is not for other servers"
 

@@ -78,14 +78,16 @@ static inline void aotc_elf_close(aotc_elf* elf) {
   elf->data = NULL;
 }
 
-/* Maps what the descriptor is open on, from its beginning. The descriptor's offset moves. `name`: for messages. */
+/* Maps what the descriptor is open on, from its beginning. The descriptor's offset moves. `name`: for messages. Shared where that can be:
+ * tracers' breakpoints in the code are in every private mapping of the file, and the hash of such is another. */
 static inline aotc_status aotc_map_descriptor(int fd, const char* name, const unsigned char** data, uint64_t* bytes, char* error,
                                               size_t n) {
   const off_t size = lseek(fd, 0, SEEK_END);
   void* map = MAP_FAILED;
   *data = NULL;
   *bytes = 0;
-  if (size > 0) map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (size > 0) map = mmap(NULL, (size_t)size, PROT_READ, MAP_SHARED, fd, 0);
+  if (size > 0 && map == MAP_FAILED) map = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (map == MAP_FAILED) {
     snprintf(error, n, "%.300s %s%s", name,
              size > 0    ? "cannot be mapped: "
