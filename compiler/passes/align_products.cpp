@@ -10,8 +10,7 @@
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kAlign = 8;     ///< elements of 16 bytes
-constexpr int64_t kFewRows = 16;  ///< products of fewer stream their weights, whatever they are aligned to
+constexpr int64_t kAlign = 8;  ///< elements of 16 bytes
 
 /// The rows of [.., k, n] are columns of a matrix that lies as [.., n, k]: that matrix.
 std::optional<ValueId> lies_along_k(const Graph& g, ValueId v) {
@@ -27,7 +26,7 @@ std::optional<ValueId> lies_along_k(const Graph& g, ValueId v) {
 bool is_worth(const Graph& g, const Exprs& a, const Expr& n, int64_t k, bool by_element, const GpuCosts& u) {
   const double rows = static_cast<double>(g.syms.hint(product(Exprs(a.begin(), a.end() - 1)))),
                columns = static_cast<double>(g.syms.hint(n));
-  if (rows < kFewRows) return false;
+  if (rows < static_cast<double>(u.align_few_rows)) return false;
   const double copy = u.align_launch + 4 * rows * static_cast<double>(k + kAlign) / u.align_copy_bytes,
                flops = 2 * rows * columns * static_cast<double>(k);
   const double now =

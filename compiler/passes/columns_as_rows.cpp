@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kLeastRows = 16;  ///< lanes
 constexpr size_t kMostNodes = 100;
-constexpr double kGain = 1.3;
 
 /// Values of rank r without their dim p, that dim behind the others.
 Ints moved_last(int64_t p, size_t r) {
@@ -142,7 +141,7 @@ class Finder {
     for (const NodeId id : r.nodes)
       if (g_.nodes[id].op == Op::index) picked += elems(result(id)) * picked_ns(g_.type(result(id)).dtype);
     const ValueId end = result(r.nodes.back());
-    return picked > kGain * (elems(r.table) * turned_ns(g_.type(r.table).dtype) + elems(end) * turned_ns(g_.type(end).dtype));
+    return picked > u_.picked_gain * (elems(r.table) * turned_ns(g_.type(r.table).dtype) + elems(end) * turned_ns(g_.type(end).dtype));
   }
 
   ValueId result(NodeId id) const { return g_.nodes[id].outputs[0]; }

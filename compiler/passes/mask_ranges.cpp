@@ -2,12 +2,11 @@
 
 #include <map>
 
+#include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
-
-constexpr int64_t kFewKeys = 512;  ///< with fewer, the step that finds the ranges takes longer than it saves
 
 /// Of each row of a bool mask: from and end, as attention takes them.
 std::pair<ValueId, ValueId> ranges_of(Rewriter& r, ValueId mask) {
@@ -26,12 +25,13 @@ std::pair<ValueId, ValueId> ranges_of(Rewriter& r, ValueId mask) {
 
 }  // namespace
 
-void mask_ranges(Graph& g, PassContext&) {
+void mask_ranges(Graph& g, PassContext& ctx) {
+  const GpuCosts& u = uarch_of(ctx.target).gpu;
   std::map<ValueId, std::pair<ValueId, ValueId>> known;  // by mask
   Rewriter(g).sweep([&](Rewriter& r, const Node& node) -> std::optional<ValueId> {
     if (node.op != Op::attention || node.inputs.size() != 4) return {};
     const ValueId mask = node.inputs[3];
-    if (!is_bool(r.dtype(mask)) || r.g.syms.hint(r.dims(mask)[3]) < kFewKeys) return {};
+    if (!is_bool(r.dtype(mask)) || r.g.syms.hint(r.dims(mask)[3]) < u.mask_few_keys) return {};
     std::vector<ValueId> inputs = node.inputs;
     const auto attrs = node.attrs;
     const auto [it, fresh] = known.try_emplace(mask);

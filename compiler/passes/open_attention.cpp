@@ -8,9 +8,6 @@
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kMostBytes = 256 << 20;  ///< of scores
-constexpr double kSure = 0.95;             ///< what the parts may take at most, of what attention does
-
 /// Softmax over the last dim; rows of minus infinities are zeros, or NaN where `nan_rows`.
 ValueId softmax(Builder& b, ValueId x, const Exprs& dims, bool nan_rows) {
   const int64_t last = static_cast<int64_t>(dims.size()) - 1;
@@ -32,8 +29,8 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
   if (t != DType::f32 || n.get<bool>(Attr::causal) || !r.same(rows[1], columns[1])) return std::nullopt;
   const Exprs dims = {rows[0], rows[1], rows[2], columns[2]};
   const int64_t bytes = r.g.syms.hint(product(dims)) * dtype_bytes(t);
-  if (bytes > kMostBytes || r.g.syms.interval(columns[2]).min < 1) return std::nullopt;
   const GpuCosts& u = uarch_of(ctx.target).gpu;
+  if (bytes > u.scores_most_bytes || r.g.syms.interval(columns[2]).min < 1) return std::nullopt;
   ValueId s = b.matmul(q, b.transpose(k, -1, -2), t);
   double apart = u.scores_steps +
                  4 * static_cast<double>(bytes) / (bytes > u.scores_cached ? u.scores_memory_bytes : u.scores_cache_bytes) +
@@ -46,7 +43,7 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
   }
   const ValueId y = b.matmul(softmax(b, s, dims, n.get<bool>(Attr::nan_rows)), v, t);
   apart += ctx.contraction_ns(r.g, *r.g.def(y), t);
-  return apart < kSure * ctx.contraction_ns(r.g, n, t) ? std::optional(y) : std::nullopt;
+  return apart < u.scores_sure * ctx.contraction_ns(r.g, n, t) ? std::optional(y) : std::nullopt;
 }
 
 }  // namespace

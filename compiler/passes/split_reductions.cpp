@@ -28,10 +28,6 @@ int64_t chunks_of(const Busy& busy, int64_t elems, int64_t results) {
 
 // ---- sums of columns on GPUs: the reduced dims lie before one that is kept, whose elements are neighbours in memory
 // -------------------------
-constexpr int64_t kManyRows = 1024;  ///< of one result; fewer are left to one thread
-constexpr int64_t kLeastRows = 16;   ///< of a part
-constexpr int64_t kLeastColumns = 8;
-constexpr int64_t kLeastOfGroup = 1 << 14;  ///< elements of several columns, which one block reads as neighbours
 
 /// What is summed as [outer, rows, columns]; the result is that over rows, and over the last `each` of columns together.
 struct Columns {
@@ -90,10 +86,11 @@ std::optional<ValueId> split_columns(Rewriter& r, const Node& n, const GpuCosts&
   const auto c = columns_of(r, n);
   if (!c) return std::nullopt;
   const int64_t rows = r.g.syms.hint(c->rows), columns = r.g.syms.hint(c->columns), results = r.g.syms.hint(c->outer) * columns;
-  if (rows < kManyRows || columns < kLeastColumns) return std::nullopt;
-  if (!c->each.is(1) && rows * r.g.syms.hint(c->each) < kLeastOfGroup) return std::nullopt;
+  if (rows < u.split_column_many || columns < u.split_column_few) return std::nullopt;
+  if (!c->each.is(1) && rows * r.g.syms.hint(c->each) < u.split_column_group) return std::nullopt;
   int64_t parts = 1;
-  while (parts * 2 * results <= u.split_column_parts && parts * 2 * kLeastRows <= rows && r.g.syms.proves_divisible(c->rows, parts * 2))
+  while (parts * 2 * results <= u.split_column_parts && parts * 2 * u.split_column_least <= rows &&
+         r.g.syms.proves_divisible(c->rows, parts * 2))
     parts *= 2;
   if (parts < 8) return std::nullopt;
   const DType given = r.dtype(n.inputs[0]), t = compute_type(given);

@@ -85,13 +85,11 @@ Expr last_extent(const LoopKernel& k) {
   return vars.empty() ? Expr(1) : vars.back().extent;
 }
 
-constexpr int64_t kLeastRow = 256;  ///< elements; a row's ends are stored through the caches
-
 Fit can_store_far(const LoopKernel& k, const Site& s) {
   if (!emit::cpu::may_store_far(k)) return {false, ""};
   const int64_t bytes = s.syms.hint(emit::cpu::far_bytes(k)), row = s.syms.hint(last_extent(k));
   if (bytes < 2 * s.machine.l2_bytes) return refuse("results of {} bytes stay in the caches", bytes);
-  if (row < kLeastRow) return refuse("rows of {} elements", row);
+  if (row < cpu_costs(s.machine).far_row) return refuse("rows of {} elements", row);
   return Fit::yes();
 }
 
