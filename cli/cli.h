@@ -30,6 +30,7 @@ struct Verb {
 Run add_build(CLI::App& app);
 Run add_inspect(CLI::App& app);
 Run add_tune(CLI::App& app);
+Run add_calibrate(CLI::App& app);
 Run add_verify(CLI::App& app);
 Run add_references(CLI::App& app);
 Run add_bench(CLI::App& app);

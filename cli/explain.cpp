@@ -11,6 +11,7 @@
 #include "explain_page.h"
 #include "front_options.h"
 #include "pipeline/explain.h"
+#include "pipeline/metadata.h"
 #include "precision.h"
 #include "progress.h"
 #include "text_file.h"
@@ -50,6 +51,7 @@ std::vector<Explained> of_archive(const FrontArgs& args, const std::string& meth
     plan::Decisions decisions;
     const plan::PlanSet plans = pipeline::make_plans(front, options.target, &decisions);
     parts.push_back({options.target.str(), pipeline::explain(front, plans, decisions)});
+    pipeline::add_uarch(parts.back().e, options.target);
   }
   return parts;
 }

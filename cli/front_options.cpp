@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/named_threads.h"
 #include "base/parts.h"
+#include "base/uarch.h"
 #include "import/read_archive.h"
 
 namespace aotc::cli {
@@ -62,6 +63,17 @@ void give_shapes(std::vector<pipeline::MethodOptions>& methods, const std::strin
 
 }  // namespace
 
+void add_uarch(CLI::App& app, std::string& file) {
+  add_option(app, "--uarch", file,
+             "what things cost on the machine that the artifact is for: a data file, as aotc calibrate writes one (rows as in "
+             "compiler/base/uarch), instead of the numbers that aotc has. Of a CPU or of one GPU architecture; of several code versions of "
+             "CPUs it is about the best, whose choices they share");
+}
+
+void read_uarch(const std::string& file, Target& target) {
+  if (!file.empty()) take_uarch(target, load_uarch(file), file);
+}
+
 void FrontArgs::add_to(CLI::App& app, bool several) {
   const Option model = add_option(app, "model", models,
                                   several ? "a .pt2 saved by torch.export.save; or several as the methods of one artifact, NAME=FILE each: "
@@ -79,6 +91,7 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
   add_option(app, "--cpu", cpu,
              "instruction sets: native (default), portable (AVX2 and AVX-512 code in one artifact, the best that the machine supports "
              "runs: for deployment), or a list of avx2,avx512,avx512_bf16,amx");
+  add_uarch(app, uarch);
   add_option(app, "--threads", threads,
              fmt::format("thread count that CPU kernels are optimised for; it does not limit threads at run time; default: this machine's "
                          "processors, {} if --cpu names a target",
@@ -182,6 +195,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (!cuda.empty()) o.target.sms = parse_cuda_target(cuda).sms;
   if (ptx) add_ptx(o.target);
   o.target.threads = threads;
+  read_uarch(uarch, o.target), o.uarch = uarch;
   o.weights = passes::parse_weight_storage(weights, weight_group, activations);
   if (max_weight_error > 0 && !o.weights.any()) throw Diagnostic(ExitCode::usage, {}, "--max-weight-error is for --weights");
   o.weights.max_error = max_weight_error;

@@ -10,7 +10,7 @@ namespace aotc::cli {
 
 struct FrontArgs {
   std::vector<std::string> models, shapes;
-  std::string kernels, cpu, cuda, f32_matmul, weights, weight_group, activations, dump_dir, precision = "f32";
+  std::string kernels, cpu, cuda, uarch, f32_matmul, weights, weight_group, activations, dump_dir, precision = "f32";
   bool ptx = false;
   std::vector<std::string> print_ir_after, states;
   int threads = 0;
@@ -29,5 +29,9 @@ struct FrontArgs {
  private:
   pipeline::FrontOptions get() const;
 };
+
+void add_uarch(CLI::App& app, std::string& file);
+/// The target's decisions go by the file, where there is one (take_uarch). Throws Diagnostic.
+void read_uarch(const std::string& file, Target& target);
 
 }  // namespace aotc::cli

@@ -165,6 +165,10 @@ std::string own_kernel_text(const json& k) {
   return text;
 }
 
+std::string uarch_text(const json& u) {
+  return fmt::format("those of {} (--uarch), id {}", u.at("name").get<std::string>(), u.at("id").get<std::string>());
+}
+
 void print_text(const json& j);
 
 /// Of an artifact or archive with several methods: each, its own lines after its name.
@@ -174,7 +178,7 @@ void print_methods(const json& j) {
     own.erase("methods");
     fmt::print("\n{:<16}{}\n", "method", j["methods"][i].at("name").get<std::string>());
     for (const char* key : {"weights_layout", "source", "file", "kind", "torch_version", "schema_version", "aotc_version", "target",
-                            "f32_matmul", "reproducible", "graphs", "own_weights", "code", "seal", "system"})
+                            "uarch", "f32_matmul", "reproducible", "graphs", "own_weights", "code", "seal", "system"})
       own.erase(key);
     print_text(own);
   }
@@ -191,6 +195,9 @@ void print_text(const json& all) {
   for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul",
                           "reproducible", "graphs", "own_weights"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].is_string() ? j[key].get<std::string>() : j[key].dump());
+  if (j.contains("uarch")) fmt::print("{:<16}{}\n", "costs", uarch_text(j["uarch"]));
+  for (const json& p : j.value("parts", json::array()))
+    if (p.contains("uarch")) fmt::print("{:<16}{}, of {}\n", "costs", uarch_text(p["uarch"]), p.at("target").get<std::string>());
   for (const json& p : j.value("parts", json::array()))
     fmt::print("{:<16}{}: weights {} bytes, arena {} bytes, {} kernels\n", "part", p.at("target").get<std::string>(),
                p.at("weights_bytes").dump(), p.at("arena_bytes").dump(), p.at("explain").at("kernels").size());

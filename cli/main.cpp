@@ -22,6 +22,8 @@ constexpr Verb kVerbs[] = {
      "aotc weights finetuned.pt2 --for model.so -o finetuned.weights", add_weights},
     {"tune", "measure kernel candidates for a model into the tuning database, here or on another machine",
      "aotc tune model.pt2 --cuda sm_90a --tuning-db tuning.json --remote gpu-host", add_tune},
+    {"calibrate", "measure what this machine's CPU costs into a data file for --uarch of build, tune and others",
+     "aotc calibrate -o mine.uarch && aotc build model.pt2 --uarch mine.uarch", add_calibrate},
     {"verify", "compare an artifact with eager PyTorch (LibTorch, operator by operator) and with a float64 reference",
      "aotc verify model.so --against model.pt2 --dim batch=7 --samples 3", add_verify},
     {"reduce", "reduce a failing program to a few operators that fail in the same way, as a .pt2 to send",

@@ -12,6 +12,7 @@
 #include "base/parts.h"
 #include "cli.h"
 #include "emit/toolchain.h"
+#include "front_options.h"
 #include "json_text.h"
 #include "passes/precision.h"
 
@@ -19,7 +20,7 @@ namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string file, passes, output, cpu, cuda, precisions, alternatives;
+  std::string file, passes, output, cpu, cuda, uarch, precisions, alternatives;
   std::vector<std::string> variants;
   bool trace = false, size_classes = false;
 };
@@ -39,7 +40,7 @@ int list_stages(const Common& common) {
 int run_opt(const Options& o, const Common& common) {
   if (o.file.empty()) return list_stages(common);
   if (!o.cpu.empty() && !o.cuda.empty()) throw Diagnostic(ExitCode::usage, {}, "--cpu and --cuda exclude each other");
-  require_apart({{"-o", o.output}}, {{"file", o.file}});
+  require_apart({{"-o", o.output}}, {{"file", o.file}, {"--uarch", o.uarch}});
   if (!o.output.empty()) require_place_for_file(o.output);
   opt::Options options;
   options.variants = o.variants;
@@ -47,6 +48,7 @@ int run_opt(const Options& o, const Common& common) {
   options.context.target = o.cuda.empty() ? parse_cpu_target(o.cpu.empty() ? "native" : o.cpu) : parse_cuda_target(o.cuda);
   if (parts_of(options.context.target).size() > 1)
     throw Diagnostic(ExitCode::usage, {}, "--cuda: opt takes one architecture, because each has its own plans");
+  read_uarch(o.uarch, options.context.target);
   if (!o.precisions.empty()) options.context.precision = passes::parse_precisions(o.precisions);
   const Result<search::Alternatives> alternatives = search::Alternatives::parse(o.alternatives);
   if (!alternatives) throw Diagnostic(ExitCode::usage, {}, "--alternatives: " + alternatives.why());
@@ -86,6 +88,7 @@ Run add_opt(CLI::App& app) {
              "of contractions of float32, for the pass precision: bf16, or of each in turn (bf16,f32: the first, all others)");
   add_option(app, "--cpu", o->cpu, "instruction sets, as for build");
   add_option(app, "--cuda", o->cuda, "GPU architectures, as for build");
+  add_uarch(app, o->uarch);
   add_option(app, "--alternatives", o->alternatives,
              "what max-autotune may do otherwise for a whole program, with spaces between: \"strips_off loops_apart\"");
   add_option(app, "-o,--output", o->output, "write the text there instead of stdout");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "import/read_archive.h"
+#include "pipeline/metadata.h"
 
 namespace aotc::cli {
 
@@ -18,6 +19,11 @@ pipeline::FrontOptions options_of(const Artifact& artifact, const std::string& a
   if (const std::string shapes = meta.value("shapes", ""); !shapes.empty())
     o.shapes = artifact.path() + " (its shapes.json)", o.shapes_text = shapes;
   o.target = info.device == AOTC_DEVICE_HOST ? parse_cpu_target(info.target) : parse_cuda_target(info.target);
+  const nlohmann::json* part = &meta;
+  if (meta.value("first_target", info.target) != info.target)
+    for (const nlohmann::json& p : meta.at("parts"))
+      if (p.at("target") == info.target) part = &p;
+  o.target.uarch = pipeline::stored_uarch(*part);
   Numerics& numerics = o.target.numerics;
   numerics.reproducible = meta.value("reproducible", false);
   numerics.winograd4 = meta.value("winograd4", false);

@@ -34,7 +34,7 @@ Run add_tune(CLI::App& app) {
     o->build.cache = o->cache.get();
     const std::string& db = o->build.tuning_db;
     for (const pipeline::MethodOptions& m : o->build.methods) {
-      const std::vector<NamedFile> read = {{"model", m.front.model}, {"--shapes", m.front.shapes}};
+      const std::vector<NamedFile> read = {{"model", m.front.model}, {"--shapes", m.front.shapes}, {"--uarch", m.front.uarch}};
       require_apart({{"--tuning-db", db}, {"--tuning-db", db.empty() ? db : db + ".probe"}}, read);
       require_apart({"--dump-dir", m.front.dump_dir, {".txt"}}, read);
     }

@@ -36,6 +36,9 @@ int64_t bytes_of(const std::string& text) {
   return text.back() == 'K' ? n << 10 : text.back() == 'M' ? n << 20 : n;
 }
 
+/// One that lives as long as the program.
+std::shared_ptr<const Uarch> carried(const Uarch& u) { return {std::shared_ptr<const Uarch>(), &u}; }
+
 }  // namespace
 
 std::string Machine::name() const {
@@ -45,11 +48,12 @@ std::string Machine::name() const {
 
 std::string Machine::str() const {
   const std::string who = model.empty() ? name() : model + " " + name();
+  const std::string costs = uarch && uarch->is_file() ? fmt::format(", costs of {} {}", uarch->name, uarch->id) : "";
   if (is_gpu())
-    return fmt::format("{} {} processors, {} KB shared, L2 {} MB, {} bytes a ns", who, cores, shared_bytes >> 10, l2_bytes >> 20,
-                       bytes_per_ns);
-  return fmt::format("{} {} thread{} L1 {}K L2 {}K L3 {}M", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10,
-                     l3_bytes >> 20);
+    return fmt::format("{} {} processors, {} KB shared, L2 {} MB, {} bytes a ns{}", who, cores, shared_bytes >> 10, l2_bytes >> 20,
+                       bytes_per_ns, costs);
+  return fmt::format("{} {} thread{} L1 {}K L2 {}K L3 {}M{}", who, cores, cores == 1 ? "" : "s", l1_bytes >> 10, l2_bytes >> 10,
+                     l3_bytes >> 20, costs);
 }
 
 std::string Goal::str() const {
@@ -62,10 +66,9 @@ std::string Goal::str() const {
 }
 
 Machine machine_of(Isa isa, int threads) {
-  const Uarch& u = uarch_of(isa);
   Machine m;
-  m.isa = isa, m.features = features_of(isa), m.cores = std::max(1, threads), m.uarch = &u;
-  m.l1_bytes = u.cpu.l1_bytes, m.l2_bytes = u.l2_bytes, m.l3_bytes = u.cpu.l3_bytes;
+  m.isa = isa, m.features = features_of(isa), m.cores = std::max(1, threads);
+  take_costs(m, carried(uarch_of(isa)));
   return m;
 }
 
@@ -79,9 +82,7 @@ Machine machine_of(const std::string& sm) {
   if (m.sm >= 80) m.features = m.features | FeatureSet{Feature::tensor_cores};
   if (m.sm >= 90) m.features = m.features | FeatureSet{Feature::clusters};
   if (m.own && m.sm == 90) m.features = m.features | FeatureSet{Feature::wgmma};
-  const Uarch& u = uarch_of_sm(m.sm);
-  m.cores = static_cast<int>(u.gpu.processors), m.shared_bytes = u.gpu.shared_bytes, m.l2_bytes = u.l2_bytes;
-  m.bytes_per_ns = u.gpu.copy_bytes_per_ns, m.uarch = &u;
+  take_costs(m, carried(uarch_of_sm(m.sm)));
   return m;
 }
 
@@ -111,7 +112,22 @@ int usable_processors() {
   return quota > 0 ? std::min(affinity, quota) : affinity;
 }
 
-Machine machine_of(const Target& target) {
+void take_costs(Machine& m, std::shared_ptr<const Uarch> uarch) {
+  const Uarch& u = *uarch;
+  AOTC_CHECK(u.is_gpu == m.is_gpu(), "{} does not describe {}", u.name, m.name());
+  m.l2_bytes = u.l2_bytes;
+  if (u.is_gpu) {
+    m.cores = static_cast<int>(std::min<int64_t>(u.gpu.processors, 1 << 20)), m.shared_bytes = u.gpu.shared_bytes;
+    m.bytes_per_ns = u.gpu.copy_bytes_per_ns;
+  } else {
+    m.l1_bytes = u.cpu.l1_bytes, m.l3_bytes = u.cpu.l3_bytes;
+  }
+  m.uarch = std::move(uarch);
+}
+
+namespace {
+
+Machine known_machine(const Target& target) {
   if (target.is_gpu()) {
     AOTC_CHECK(target.sms.size() == 1 && target.isas.empty(), "{} is no part of a target", target.str());
     return machine_of(target.sms.front());
@@ -120,6 +136,14 @@ Machine machine_of(const Target& target) {
   return target.isas.empty() ? machine_of(Isa::avx2, threads)
          : target.native     ? this_machine(target.isas, threads)
                              : machine_of(target.isas.back(), threads);
+}
+
+}  // namespace
+
+Machine machine_of(const Target& target) {
+  Machine m = known_machine(target);
+  if (target.uarch) take_costs(m, target.uarch);
+  return m;
 }
 
 Goal goal_of(const Target& target) { return {machine_of(target), target.numerics}; }

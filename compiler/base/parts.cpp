@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/diagnostic.h"
+#include "base/uarch.h"
 
 namespace aotc {
 
@@ -13,11 +14,13 @@ std::vector<Target> parts_of(const Target& target) {
     part.isas.clear();
     part.native = false;
     part.sms = {sm};
+    if (part.uarch && (!part.uarch->is_gpu || is_ptx(sm))) part.uarch = nullptr;
     parts.push_back(std::move(part));
   }
   if (!target.isas.empty()) {
     parts.push_back(target);
     parts.back().sms.clear();
+    if (target.uarch && target.uarch->is_gpu) parts.back().uarch = nullptr;
   }
   return parts;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // What the artifact is made for.
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,12 +39,17 @@ std::vector<Isa> isas_of(uint32_t features);
 /// What the machine that runs aotc has.
 std::vector<Isa> native_isas();
 
+struct Uarch;
+
 struct Target {
   std::vector<Isa> isas;         ///< CPU: one code version each, in the order of Isa; empty for a GPU-only artifact
   std::vector<std::string> sms;  ///< GPU: "sm_90a" ...; empty for a CPU artifact
   bool native = false;           ///< CPU: for the machine that runs aotc, its cache sizes included
   int threads = 0;               ///< CPU: threads of a run that choices aim at; 0: see machine_of
   Numerics numerics;
+  /// What a data file says that its machine costs (take_uarch, base/uarch.h); null: what is known of the best code version, and of this
+  /// machine's caches where it is `native`.
+  std::shared_ptr<const Uarch> uarch;
   bool is_gpu() const { return !sms.empty(); }
   const ArchTraits& traits() const { return traits_of(is_gpu() ? Arch::cuda : Arch::x86_64); }
   bool has(Isa isa) const {

@@ -4,10 +4,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 
+#include "aotc/detail/blob_hash.h"
 #include "base/diagnostic.h"
+#include "base/file.h"
+#include "base/parts.h"
 
 namespace aotc {
 namespace {
@@ -22,7 +26,7 @@ constexpr UarchFile kFiles[] = {
 
 /// A row of the tables: where its number goes.
 struct NumberRow {
-  std::string_view name;
+  std::string_view name, meaning;
   double Uarch::*both = nullptr;
   double CpuCosts::*cpu = nullptr;
   double GpuCosts::*gpu = nullptr;
@@ -30,20 +34,35 @@ struct NumberRow {
   int64_t CpuCosts::*cpu_count = nullptr;
   int64_t GpuCosts::*gpu_count = nullptr;
   bool is_of(bool gpu_kind) const { return both || both_count || (gpu_kind ? gpu || gpu_count : cpu || cpu_count); }
+  bool is_count() const { return both_count || cpu_count || gpu_count; }
+  double of(const Uarch& u) const {
+    if (both) return u.*both;
+    if (cpu) return u.cpu.*cpu;
+    if (gpu) return u.gpu.*gpu;
+    return static_cast<double>(both_count ? u.*both_count : cpu_count ? u.cpu.*cpu_count : u.gpu.*gpu_count);
+  }
+  void set(Uarch& u, double value) const {
+    if (both) u.*both = value;
+    if (cpu) u.cpu.*cpu = value;
+    if (gpu) u.gpu.*gpu = value;
+    if (both_count) u.*both_count = std::llround(value);
+    if (cpu_count) u.cpu.*cpu_count = std::llround(value);
+    if (gpu_count) u.gpu.*gpu_count = std::llround(value);
+  }
 };
 constexpr NumberRow kRows[] = {
-#define AOTC_NUMBER(field, what) {.name = #field, .both = &Uarch::field},
-#define AOTC_COUNT(field, what) {.name = #field, .both_count = &Uarch::field},
+#define AOTC_NUMBER(field, what) {.name = #field, .meaning = what, .both = &Uarch::field},
+#define AOTC_COUNT(field, what) {.name = #field, .meaning = what, .both_count = &Uarch::field},
 #include "base/uarch_both.def"
 #undef AOTC_NUMBER
 #undef AOTC_COUNT
-#define AOTC_NUMBER(field, what) {.name = #field, .cpu = &CpuCosts::field},
-#define AOTC_COUNT(field, what) {.name = #field, .cpu_count = &CpuCosts::field},
+#define AOTC_NUMBER(field, what) {.name = #field, .meaning = what, .cpu = &CpuCosts::field},
+#define AOTC_COUNT(field, what) {.name = #field, .meaning = what, .cpu_count = &CpuCosts::field},
 #include "base/uarch_cpu.def"
 #undef AOTC_NUMBER
 #undef AOTC_COUNT
-#define AOTC_NUMBER(field, what) {.name = #field, .gpu = &GpuCosts::field},
-#define AOTC_COUNT(field, what) {.name = #field, .gpu_count = &GpuCosts::field},
+#define AOTC_NUMBER(field, what) {.name = #field, .meaning = what, .gpu = &GpuCosts::field},
+#define AOTC_COUNT(field, what) {.name = #field, .meaning = what, .gpu_count = &GpuCosts::field},
 #include "base/uarch_gpu.def"
 #undef AOTC_NUMBER
 #undef AOTC_COUNT
@@ -63,13 +82,33 @@ bool read_number(std::string_view text, double& out) {
   return end == copy.c_str() + copy.size() && std::isfinite(out);
 }
 
-/// Whether the text is a number of the row, which is a whole one where that is a count; then it has its place.
+/// Numbers are divided by and multiplied with each other: none is nothing but for these, and none beyond any machine's.
+constexpr std::string_view kMayBeNothing[] = {"halves_vectors", "window_ns"};
+constexpr double kLeast = 1e-6, kMost = 1e7;
+constexpr double kMostCount = double(int64_t{1} << 40);
+bool in_bounds(const NumberRow& r, double value) {
+  if (value == 0) return std::find(std::begin(kMayBeNothing), std::end(kMayBeNothing), r.name) != std::end(kMayBeNothing);
+  return value >= kLeast && value <= (r.is_count() ? kMostCount : kMost);
+}
+
+/// Whether the text is a number, which is a whole one where the row is a count; then it has its place.
 bool put(Uarch& u, const NumberRow& r, std::string_view text) {
   if (r.both) return read_number(text, u.*r.both);
   if (r.cpu) return read_number(text, u.cpu.*r.cpu);
   if (r.gpu) return read_number(text, u.gpu.*r.gpu);
   if (r.both_count) return read_number(text, u.*r.both_count);
   return r.cpu_count ? read_number(text, u.cpu.*r.cpu_count) : read_number(text, u.gpu.*r.gpu_count);
+}
+
+/// As a data file has it: parsing gives the same number.
+std::string text_of(const NumberRow& r, double value) {
+  return r.is_count() ? fmt::format("{}", std::llround(value)) : fmt::format("{}", value);
+}
+
+const NumberRow& row_of(bool gpu, std::string_view name) {
+  for (const NumberRow& r : kRows)
+    if (r.name == name && r.is_of(gpu)) return r;
+  AOTC_CHECK(false, "{} is no number of a {}", name, gpu ? "gpu" : "cpu");
 }
 
 std::vector<std::string_view> words_of(std::string_view line) {
@@ -114,8 +153,10 @@ class Reader {
           std::find_if(std::begin(kRows), std::end(kRows), [&](const NumberRow& r) { return r.name == words[0] && r.is_of(u.is_gpu); });
       if (row == std::end(kRows)) fail(fmt::format("'{}' is no number of a {}", words[0], u.is_gpu ? "gpu" : "cpu"));
       if (!given.insert(words[0]).second) fail(fmt::format("'{}' is given twice", words[0]));
-      if (!put(u, *row, words[1]))
-        fail(fmt::format("'{}' is no number of {} (0 or more, whole ones where bytes or elements are counted)", words[1], words[0]));
+      if (!put(u, *row, words[1]) || !in_bounds(*row, row->of(u)))
+        fail(fmt::format(
+            "'{}' is no number of {} ({})", words[1], words[0],
+            row->is_count() ? fmt::format("a whole one from 1 to {:.0f}", kMostCount) : fmt::format("from {:g} to {:.0f}", kLeast, kMost)));
     }
     line_ = 0;
     if (!kind) fail("it is empty");
@@ -176,10 +217,66 @@ const Uarch& uarch_of_sm(int sm) {
 }
 
 const Uarch& uarch_of(const Target& target) {
+  if (target.uarch && target.uarch->is_gpu == target.is_gpu()) return *target.uarch;
   if (!target.is_gpu()) return uarch_of(target.isas.empty() ? Isa::avx2 : target.isas.back());
   const std::string& sm = target.sms.front();
   return uarch_of_sm(std::atoi(sm.c_str() + sm.find('_') + 1));
 }
+
+std::string print(const Uarch& u) {
+  const Uarch& first = u.is_gpu ? uarch_of_sm(90) : uarch_of(Isa::avx2);
+  std::string text = fmt::format("like {}\n", first.name);
+  for (const NumberRow& r : kRows)
+    if (r.is_of(u.is_gpu) && r.of(u) != r.of(first)) text += fmt::format("{} {}\n", r.name, text_of(r, r.of(u)));
+  return text;
+}
+
+std::shared_ptr<const Uarch> named_uarch(std::string_view text, const std::string& name) {
+  auto u = std::make_shared<Uarch>(parse_uarch(text, name));
+  u->name = name;
+  std::string all = u->is_gpu ? "gpu" : "cpu";
+  for (const NumberRow& r : kRows)
+    if (r.is_of(u->is_gpu)) all += fmt::format("\n{} {}", r.name, text_of(r, r.of(*u)));
+  u->id = fmt::format("{:016x}", aotc_blob_hash(all.data(), all.size()));
+  return u;
+}
+
+std::shared_ptr<const Uarch> load_uarch(const std::string& file) {
+  const std::string text = read_file(file);
+  parse_uarch(text, file);  // what is wrong with it is said of its path
+  return named_uarch(text, std::filesystem::path(file).stem().string());
+}
+
+void take_uarch(Target& target, std::shared_ptr<const Uarch> uarch, const std::string& file) {
+  const Loc loc{.file = file};
+  if (!uarch->is_gpu && target.isas.empty())
+    throw Diagnostic(ExitCode::usage, loc, fmt::format("describes a CPU; a GPU's was expected, for {}", target.str()))
+        .note("its first row says the kind: 'kind gpu', or 'like' one of a GPU");
+  const auto architectures = std::count_if(target.sms.begin(), target.sms.end(), [](const std::string& sm) { return !is_ptx(sm); });
+  if (uarch->is_gpu && architectures == 0)
+    throw Diagnostic(ExitCode::usage, loc, fmt::format("describes a GPU; a CPU's was expected, for {}", target.str()))
+        .note("its first row says the kind: 'kind cpu', or 'like' one of a CPU");
+  if (uarch->is_gpu && architectures > 1)
+    throw Diagnostic(ExitCode::usage, loc,
+                     fmt::format("describes one GPU, and there are {} architectures: {}", architectures, target.str()))
+        .note("build an artifact for each, or leave --uarch out");
+  if (uarch->is_gpu) {
+    const int64_t known = uarch_of_sm(std::atoi(target.sms.front().c_str() + 3)).gpu.shared_bytes;
+    if (uarch->gpu.shared_bytes > known)
+      throw Diagnostic(loc, fmt::format("says shared_bytes {}; a block of {} has {}", uarch->gpu.shared_bytes, target.sms.front(), known));
+  }
+  target.uarch = std::move(uarch);
+}
+
+std::vector<UarchNumber> uarch_numbers(bool gpu) {
+  std::vector<UarchNumber> all;
+  for (const NumberRow& r : kRows)
+    if (r.is_of(gpu)) all.push_back({r.name, r.meaning.empty() && !all.empty() ? all.back().what : r.meaning, r.is_count()});
+  return all;
+}
+
+double number_of(const Uarch& u, std::string_view name) { return row_of(u.is_gpu, name).of(u); }
+void set_number(Uarch& u, std::string_view name, double value) { row_of(u.is_gpu, name).set(u, value); }
 
 std::vector<std::string_view> uarch_names() {
   std::vector<std::string_view> names;

@@ -41,7 +41,8 @@ constexpr uint64_t kWeightsInFileAbove = uint64_t{1} << 30;
 
 std::vector<NamedFile> files_read(const BuildOptions& o) {
   std::vector<NamedFile> files = {{"--tuning-db", o.tuning_db}};
-  for (const MethodOptions& m : o.methods) files.insert(files.end(), {{"model", m.front.model}, {"--shapes", m.front.shapes}});
+  for (const MethodOptions& m : o.methods)
+    files.insert(files.end(), {{"model", m.front.model}, {"--shapes", m.front.shapes}, {"--uarch", m.front.uarch}});
   if (const own::Kernels* own = o.methods.front().front.own.get()) {
     files.push_back({"--kernels", own->file});
     for (const own::CodeFile& c : own->codes) files.push_back({"--kernels", c.file});
@@ -123,7 +124,7 @@ struct Method {
 /// What the metadata of the artifact have of a part that is not the first.
 json further_part(const json& meta) {
   json p;
-  for (const char* key : {"target", "code", "f32_matmul", "graphs", "own_weights", "weights_bytes", "arena_bytes", "explain"})
+  for (const char* key : {"target", "uarch", "code", "f32_matmul", "graphs", "own_weights", "weights_bytes", "arena_bytes", "explain"})
     if (meta.contains(key)) p[key] = meta.at(key);
   return p;
 }
@@ -158,6 +159,7 @@ json report_of(const BuildOptions& o, const Part& part, const json& meta, const 
   r["artifact"] = o.output, r["mode"] = o.mode.name;
   r["emit"] = o.prefix.empty() ? "shared" : "static";
   if (!o.prefix.empty()) r["prefix"] = o.prefix;
+  add_uarch(r, part.target);
   double total = 0;
   r["phases"] = json::array();
   for (const PhaseTime& t : times) total += t.seconds, r["phases"].push_back({{"name", t.name}, {"seconds", t.seconds}});
@@ -176,7 +178,7 @@ json report_of_further(const Part& part) {
             {"choices", explained.at("choices")},
             {"not_measured", not_measured(part.not_measured)}};
   if (!part.tuning.is_null()) r["tuning"] = part.tuning;
-  for (const char* key : {"precision", "trades", "alternatives", "comparison"})
+  for (const char* key : {"precision", "trades", "alternatives", "comparison", "uarch"})
     if (explained.contains(key)) r[key] = explained.at(key);
   return r;
 }

@@ -11,12 +11,14 @@
 
 #include "aotc/detail/blob_hash.h"
 #include "base/file.h"
+#include "base/uarch.h"
 #include "decompose/decompose.h"
 #include "graph/text.h"
 #include "import/read_archive.h"
 #include "loop/text.h"
 #include "pipeline/assemble.h"
 #include "pipeline/clock.h"
+#include "pipeline/metadata.h"
 #include "plan/blob.h"
 #include "plan/text.h"
 
@@ -78,24 +80,27 @@ json options_json(const FrontOptions& o, const Machine& m, const Front& f) {
   for (const Isa i : t.isas) isas.push_back(isa_name(i));
   std::string precisions;
   for (const passes::PrecisionStep& s : f.precisions) precisions += s.precision == passes::Precision::bf16 ? 'b' : 'f';
-  return {{"shapes", shapes_of(o)},
-          {"states", {{"all_parameters", o.states.all_parameters}, {"names", o.states.names}, {"shared", o.states.shared}}},
-          {"precision", {{"mode", o.precision.mode}, {"steps", o.precision.choose ? precisions : ""}}},
-          {"weights",
-           {{"bits", o.weights.bits}, {"group", o.weights.group}, {"int8_rows", o.weights.int8_rows}, {"max_error", o.weights.max_error}}},
-          {"alternatives", o.alternatives.str()},
-          {"isas", isas},
-          {"sms", t.sms},
-          {"native", t.native},
-          {"threads", t.threads},
-          {"f32_matmul", f32_matmul_name(t.numerics.f32_matmul)},
-          {"winograd4", t.numerics.winograd4},
-          {"strassen", t.numerics.strassen},
-          {"bf16_rounds_once", t.numerics.bf16_rounds_once},
-          {"int8_rows", t.numerics.int8_rows},
-          {"reproducible", t.numerics.reproducible},
-          {"machine",
-           {{"isa", isa_name(m.isa)}, {"cores", m.cores}, {"l1", m.l1_bytes}, {"l2", m.l2_bytes}, {"l3", m.l3_bytes}, {"model", m.model}}}};
+  json j = {
+      {"shapes", shapes_of(o)},
+      {"states", {{"all_parameters", o.states.all_parameters}, {"names", o.states.names}, {"shared", o.states.shared}}},
+      {"precision", {{"mode", o.precision.mode}, {"steps", o.precision.choose ? precisions : ""}}},
+      {"weights",
+       {{"bits", o.weights.bits}, {"group", o.weights.group}, {"int8_rows", o.weights.int8_rows}, {"max_error", o.weights.max_error}}},
+      {"alternatives", o.alternatives.str()},
+      {"isas", isas},
+      {"sms", t.sms},
+      {"native", t.native},
+      {"threads", t.threads},
+      {"f32_matmul", f32_matmul_name(t.numerics.f32_matmul)},
+      {"winograd4", t.numerics.winograd4},
+      {"strassen", t.numerics.strassen},
+      {"bf16_rounds_once", t.numerics.bf16_rounds_once},
+      {"int8_rows", t.numerics.int8_rows},
+      {"reproducible", t.numerics.reproducible},
+      {"machine",
+       {{"isa", isa_name(m.isa)}, {"cores", m.cores}, {"l1", m.l1_bytes}, {"l2", m.l2_bytes}, {"l3", m.l3_bytes}, {"model", m.model}}}};
+  if (t.uarch) j["uarch"] = {{"name", t.uarch->name}, {"numbers", print(*t.uarch)}};
+  return j;
 }
 
 FrontOptions options_of(const json& j) {
@@ -131,6 +136,9 @@ FrontOptions options_of(const json& j) {
   const json& known = j.at("machine");
   for (const Isa i : t.isas)
     if (isa_name(i) == known.at("isa").get<std::string>()) m = machine_of(i, m.cores);
+  t.uarch = stored_uarch(j);
+  if (t.uarch && t.uarch->is_gpu != m.is_gpu()) throw Diagnostic(Loc{}, fmt::format("{} does not describe {}", t.uarch->name, m.name()));
+  if (t.uarch) take_costs(m, t.uarch);
   m.cores = known.at("cores").get<int>(), m.l1_bytes = known.at("l1").get<int64_t>(), m.l2_bytes = known.at("l2").get<int64_t>();
   m.l3_bytes = known.at("l3").get<int64_t>(), m.model = known.at("model").get<std::string>();
   o.machine = m;

@@ -325,7 +325,11 @@ json explain(const Front& front, const plan::PlanSet& plans, const plan::Decisio
 }
 
 std::string explain_text(const json& e) {
-  std::string t = fmt::format("kernels ({} distinct, {} steps)\n", e.at("kernels").size(), e.at("steps").size());
+  std::string t;
+  if (e.contains("uarch"))
+    t += fmt::format("decisions by the numbers of {} (--uarch), id {}\n", e["uarch"].at("name").get<std::string>(),
+                     e["uarch"].at("id").get<std::string>());
+  t += fmt::format("kernels ({} distinct, {} steps)\n", e.at("kernels").size(), e.at("steps").size());
   for (const json& k : e.at("kernels")) {
     t += fmt::format("  {} ({}, {} call{})\n", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), k.at("calls").get<int>(),
                      k.at("calls").get<int>() == 1 ? "" : "s");

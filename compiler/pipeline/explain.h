@@ -15,7 +15,7 @@ namespace aotc::pipeline {
 ///  args: [places in buffers] of each step, labels and kernels of the steps where they are not the module's, buffers: [{name bytes dtype
 ///  begin end offset place}]}], "guards": [..], "layouts": {convolutions channels_last gained_us reordered: [{value bytes}]}, "expanded":
 ///  [{node operator source into}]}, the last one where operators without a rule were taken apart. "choices": [{kernel variant choice by
-///  contract candidates: [{choice predicted_us measured_us}] refused: [{choice why}]}].
+///  contract candidates: [{choice predicted_us measured_us}] refused: [{choice why}]}]. Metadata add "uarch" to it (add_uarch).
 /// Bytes are at the top of the ranges (at the hint where a range has no top).
 nlohmann::json explain(const Front& front, const plan::PlanSet& plans, const plan::Decisions& decisions);
 /// The part of an explanation that is about one kernel: its operators and, per variant, the choice and what it was chosen from. Throws

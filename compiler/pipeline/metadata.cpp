@@ -6,6 +6,7 @@
 #include <set>
 
 #include "artifact/versions.h"
+#include "base/uarch.h"
 #include "graph/ops.h"
 #include "import/names.h"
 #include "own/description.h"
@@ -70,6 +71,16 @@ json own_kernels(const Front& front) {
 }
 
 }  // namespace
+
+void add_uarch(json& to, const Target& target) {
+  if (const Uarch* u = target.uarch.get()) to["uarch"] = {{"name", u->name}, {"id", u->id}};
+}
+
+std::shared_ptr<const Uarch> stored_uarch(const json& meta) {
+  if (!meta.contains("uarch")) return nullptr;
+  const json& u = meta["uarch"];
+  return named_uarch(u.at("numbers").get<std::string>(), u.at("name").get<std::string>());
+}
 
 json stored_weights_json(const passes::StoredWeights& w) {
   json j = {{"as", w.storage.str()}, {"bits", w.storage.bits},           {"group", w.storage.group},
@@ -149,6 +160,10 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
   m["ops"] = json::object();
   for (const import::PNode& n : front.program.nodes) m["ops"][n.target] = m["ops"].value(n.target, 0) + 1;
   m["explain"] = explain(front, plans, decisions);
+  if (target.uarch) {
+    add_uarch(m, target), add_uarch(m["explain"], target);
+    m["uarch"]["numbers"] = print(*target.uarch);
+  }
   return m;
 }
 

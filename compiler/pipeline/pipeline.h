@@ -65,6 +65,7 @@ struct FrontOptions {
   std::string shapes;              ///< path of shapes.json, or empty
   std::string shapes_text;         ///< what that file says of this program, where it speaks of several methods; empty: all of it
   Target target;                   ///< one part (parts_of)
+  std::string uarch;               ///< path of the data file that target.uarch was read from, or empty
   std::optional<Machine> machine;  ///< that decisions are made for; unset: machine_of(target)
   import::StateChoice states;
   import::Probes probes;                    ///< values that are outputs, too

@@ -14,6 +14,7 @@
 #include "pipeline/cache_report.h"
 #include "pipeline/comparison.h"
 #include "pipeline/measuring.h"
+#include "pipeline/metadata.h"
 #include "pipeline/methods.h"
 #include "pipeline/stages.h"
 #include "pipeline/work_dir.h"
@@ -250,6 +251,7 @@ json tune(const BuildOptions& given, const Events& events) {
                                {"machine", goal.str()},
                                {"tuned", result.tuned.size()},
                                {"missing", not_measured(result.missing)}});
+    add_uarch(report["parts"].back(), front.target);
     if (o.methods.size() > 1) report["parts"].back()["method"] = method;
   }
   if (o.cache.server) report["server"] = report_of(*o.cache.server, events);

@@ -7,6 +7,7 @@ import ci_cache  # noqa: F401
 import ci_check  # noqa: F401
 import ci_diff  # noqa: F401
 import ci_samples  # noqa: F401
+import ci_uarch  # noqa: F401
 import ci_verify  # noqa: F401
 from ci_case import main
 
