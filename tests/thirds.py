@@ -2,7 +2,8 @@
 third, another one with each commit, so that three commits run all; of the longest a ninth, so that nine do. AOTC_TEST_ALL=1 takes all of them;
 AOTC_TEST_THIRD=0 .. 8 names one: of thirds the one that the remainder by three names.
 
-    thirds.py      says what this run takes
+    thirds.py                        says what this run takes
+    thirds.py exec WHAT COMMAND ...  runs a command that takes a ninth of WHAT by itself: AOTC_TEST_NINTH names it, and is not set where all are run
 """
 import os
 import shutil
@@ -76,4 +77,11 @@ def seeds(first, last, what, of=3):
 
 if __name__ == "__main__":
     n = turn(9)
+    if sys.argv[1:2] == ["exec"]:
+        what, command = sys.argv[2], sys.argv[3:]
+        print(f"thirds: all {what}" if n is None else f"thirds: a ninth of {what} (ninth {n}; all: {ALL})", flush=True)
+        os.environ.pop("AOTC_TEST_NINTH", None)
+        if n is not None:
+            os.environ["AOTC_TEST_NINTH"] = str(n)
+        os.execv(command[0], command)
     print("all" if n is None else f"third {n % 3} of 0, 1, 2; ninth {n} of 0 .. 8")

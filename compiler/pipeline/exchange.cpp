@@ -137,7 +137,8 @@ FrontOptions options_of(const json& j) {
   for (const Isa i : t.isas)
     if (isa_name(i) == known.at("isa").get<std::string>()) m = machine_of(i, m.cores);
   t.uarch = stored_uarch(j);
-  if (t.uarch && t.uarch->is_gpu != m.is_gpu()) throw Diagnostic(Loc{}, fmt::format("{} does not describe {}", t.uarch->name, m.name()));
+  if (t.uarch && t.uarch->is_gpu != m.traits().device_code)
+    throw Diagnostic(Loc{}, fmt::format("{} does not describe {}", t.uarch->name, m.name()));
   if (t.uarch) take_costs(m, t.uarch);
   m.cores = known.at("cores").get<int>(), m.l1_bytes = known.at("l1").get<int64_t>(), m.l2_bytes = known.at("l2").get<int64_t>();
   m.l3_bytes = known.at("l3").get<int64_t>(), m.model = known.at("model").get<std::string>();

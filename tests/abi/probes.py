@@ -72,6 +72,8 @@ def with_gdb(o, so, inputs, at):
 def with_uprobes(o, so, inputs, at):
     """The kernel counts runs and steps of a process that begins when a tracer is there already: it finds its file whole, and the semaphores are raised."""
     folder = "/sys/kernel/tracing"
+    if not os.environ.get("AOTC_TEST_UPROBES"):
+        return "AOTC_TEST_UPROBES is not set: this part registers probes with the machine's kernel, and removes them"
     if not os.access(folder + "/uprobe_events", os.W_OK):
         return "the kernel's uprobe_events cannot be written"
     data, group = said("readelf", "-W", "-S", so), f"aotc_test_{os.getpid()}"
