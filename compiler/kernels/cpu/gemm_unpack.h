@@ -96,17 +96,22 @@ struct UnpackPanel {
 
   /// Whether sums are needed of the rows: what offsets are multiplied by.
   bool needs_sums() const { return offsets.at; }
-  /// c[rows, vecs vectors] (+)= a * the panel, kn values of k from k0 on; a[kn, up to whole blocks with zeros][rows]; sums[blocks][rows]
+  /// Pre: rows <= kRegisterRowsOf<kBits>. c[rows, vecs vectors] (+)= a * the panel, kn values of k from k0 on; a[kn, up to whole blocks
+  /// with zeros][rows]; sums[blocks][rows]
   void multiply(const float* a, const float* sums, int64_t rows, int64_t k0, int64_t kn, int64_t vecs, float* c, int64_t ldc,
                 bool first) const;
 };
 
-/// Rows of a tile that unpacks in registers, for itself; of units whose tiles do. Others read what is unpacked once.
+/// Rows of a tile that unpacks in registers, for itself; of units whose tiles do, at most. Others read what is unpacked once.
 #if defined(__AVX512F__)
 constexpr int kRegisterMr = 14, kRegisterRows = 14;
 #else
 constexpr int kRegisterMr = 6, kRegisterRows = 12;
 #endif
+/// Of weights of so many bits. Numbers of 4 bits lie around their offsets: sums of the two apart would round more than those of the numbers
+/// that they make.
+template <int kBits>
+constexpr int64_t kRegisterRowsOf = kBits == 8 ? kRegisterRows : 0;
 
 /// sum += a * b. Where the sums take all registers but four, compilers spill some for copies of factors: the instruction says which stays.
 inline void add_product(Floats::V& sum, Floats::V a, Floats::V b) {
@@ -233,7 +238,7 @@ inline constexpr UnpackTiles<kBits> kUnpackTiles{};
 template <int kBits>
 void UnpackPanel<kBits>::multiply(const float* a, const float* sums, int64_t rows, int64_t k0, int64_t kn, int64_t vecs, float* c,
                                   int64_t ldc, bool first) const {
-  kUnpackTiles<kBits>.fn[rows - 1](*this, a, sums, k0, kn, vecs, c, ldc, first);
+  if constexpr (kRegisterRowsOf<kBits> != 0) kUnpackTiles<kBits>.fn[rows - 1](*this, a, sums, k0, kn, vecs, c, ldc, first);
 }
 
 /// The weight of an aotc_gemm_unpack_config.
@@ -242,8 +247,7 @@ struct UnpackSource {
   using Panel = UnpackPanel<kBits>;
   static constexpr bool kUnpacks = true;
   static constexpr int64_t kStep = kBlock, kMr = kRegisterMr;
-  /// Numbers of 4 bits lie around their offsets: sums of the two apart would round more than those of the numbers that they make.
-  static constexpr int64_t kFewRows = kBits == 8 ? kRegisterRows : 0;
+  static constexpr int64_t kFewRows = kRegisterRowsOf<kBits>;
   static_assert(kRegisterRows <= AOTC_GEMM_UNPACK_ROWS);
   /// Floats of scratch for sums of rows of kp values.
   static int64_t sums(int64_t kp) { return AOTC_GEMM_UNPACK_ROWS * (kp / kBlock + 1); }

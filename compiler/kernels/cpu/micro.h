@@ -1,5 +1,6 @@
 #pragma once
 // Register tiles of a matrix product: c[MR, NV vectors] (+)= a[MR, k] * b[k, NV vectors].
+#include "entry.h"
 #include "finish.h"
 
 namespace {
@@ -7,10 +8,10 @@ namespace {
 /// Runs `steps` steps of P::kGroup values of k each.
 /// a: RowA: row i at a + i*a_stride bytes, k contiguous; else k-th column at a + k*a_stride bytes (dot: pairs), rows contiguous.
 /// b: step s at b + s*b_stride bytes. c: acc elements, rows ldc apart; the sum is added to c, with `first` it replaces c.
-/// pf: prefetched while running, pf_step bytes a step. fin: not null (only where kFinishes): what becomes of the sums; they are not stored
-/// to c then.
+/// pf: prefetched while running, pf_step bytes a step. fin: not null (only where kFinishes), a TileFinish: what becomes of the sums; they
+/// are not stored to c then.
 using MicroFn = void (*)(int64_t steps, const char* a, int64_t a_stride, const char* b, int64_t b_stride, void* c, int64_t ldc, bool first,
-                         const char* pf, int64_t pf_step, const TileFinish* fin);
+                         const char* pf, int64_t pf_step, const void* fin);
 
 #if defined(__AVX512F__)
 constexpr bool kWideVectors = true;
@@ -112,7 +113,8 @@ constexpr int kChains = MR* NV <= 2   ? 4
 template <class P, int MR, int NV, bool RowA, bool Fin, int kSets = kChains<MR, NV>>
 __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b, int64_t b_stride,
                                      void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step,
-                                     [[maybe_unused]] const TileFinish* fin) {
+                                     [[maybe_unused]] const void* tile_finish) {
+  [[maybe_unused]] const auto* fin = static_cast<const TileFinish*>(tile_finish);
   using T = typename P::Acc;
   using V = typename P::V;
   constexpr int W = Vec<T>::kLanes;
@@ -192,38 +194,46 @@ constexpr int kMaxMr = 6, kMaxNv = 2, kRowNv = 4;
 #endif
 // kRowNv: of a single row, which reads a panel of b in the order of memory.
 
-template <class P, bool RowA, bool Fin>
-struct MicroTable {
-  MicroFn fn[kMaxMr][kRowNv];
-  template <int MR>
-  constexpr void fill() {
-    fn[MR - 1][0] = micro<P, MR, 1, RowA, Fin>;
-    fn[MR - 1][1] = micro<P, MR, 2, RowA, Fin>;
-    if constexpr (MR == 1 && kRowNv > kMaxNv) fn[0][2] = micro<P, 1, 3, RowA, Fin>, fn[0][3] = micro<P, 1, 4, RowA, Fin>;
-    if constexpr (MR > 1) fill<MR - 1>();
-  }
-  constexpr MicroTable() : fn{} { fill<kMaxMr>(); }
-};
-/// Fin: of tiles that take a TileFinish.
-template <class P, bool RowA, bool Fin = false>
-inline constexpr MicroTable<P, RowA, Fin> kMicro{};
+}  // namespace
 
-/// The tiles that kMicro has with several chains, with one: a sum is the same in a tile of any number of rows and columns.
-template <class P, bool RowA>
-struct OrderedTable {
-  MicroFn fn[6][kRowNv];
-  template <int MR, int NV>
-  constexpr void fill() {
-    if constexpr (NV <= (MR == 1 ? kRowNv : kMaxNv) && kChains < MR, NV >> 1) fn[MR - 1][NV - 1] = micro<P, MR, NV, RowA, true, 1>;
-    if constexpr (NV < kRowNv)
-      fill<MR, NV + 1>();
-    else if constexpr (MR < 6)
-      fill<MR + 1, 1>();
-  }
-  constexpr OrderedTable() : fn{} { fill<1, 1>(); }
+#define AOTC_TILES AOTC_CAT(aotc_tiles, AOTC_ISA)
+/// Tiles by rows and vectors of columns, both from 1 on.
+struct AOTC_TILES {
+  MicroFn fn[kMaxMr][kRowNv];
 };
+
+namespace {
+
+using MicroTable = AOTC_TILES;
+
+template <class P, bool RowA, bool Fin, int MR = kMaxMr>
+constexpr void fill_micro(MicroTable& t) {
+  t.fn[MR - 1][0] = micro<P, MR, 1, RowA, Fin>;
+  t.fn[MR - 1][1] = micro<P, MR, 2, RowA, Fin>;
+  if constexpr (MR == 1 && kRowNv > kMaxNv) t.fn[0][2] = micro<P, 1, 3, RowA, Fin>, t.fn[0][3] = micro<P, 1, 4, RowA, Fin>;
+  if constexpr (MR > 1) fill_micro<P, RowA, Fin, MR - 1>(t);
+}
+template <class P, bool RowA, bool Fin>
+constexpr MicroTable micro_table() {
+  MicroTable t{};
+  fill_micro<P, RowA, Fin>(t);
+  return t;
+}
+
+template <class P, bool RowA, int MR = 1, int NV = 1>
+constexpr void fill_ordered(MicroTable& t) {
+  if constexpr (NV <= (MR == 1 ? kRowNv : kMaxNv) && kChains < MR, NV >> 1) t.fn[MR - 1][NV - 1] = micro<P, MR, NV, RowA, true, 1>;
+  if constexpr (NV < kRowNv)
+    fill_ordered<P, RowA, MR, NV + 1>(t);
+  else if constexpr (MR < 6)
+    fill_ordered<P, RowA, MR + 1, 1>(t);
+}
 template <class P, bool RowA>
-inline constexpr OrderedTable<P, RowA> kMicroOrdered{};
+constexpr MicroTable ordered_table() {
+  MicroTable t{};
+  fill_ordered<P, RowA>(t);
+  return t;
+}
 
 #if defined(__AVX512F__)
 /// What the tiles with a half multiply. Values of a are read where each product needs them; pairs are spread over the lanes once for both
@@ -257,7 +267,8 @@ struct Halves<MulDot> {
 template <class P, int MR, int NV, bool RowA, bool Fin>
 __attribute__((noinline)) void micro_half(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b,
                                           int64_t b_stride, void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step,
-                                          [[maybe_unused]] const TileFinish* fin) {
+                                          [[maybe_unused]] const void* tile_finish) {
+  [[maybe_unused]] const auto* fin = static_cast<const TileFinish*>(tile_finish);
   constexpr int W = 16, kVecB = W * P::kBytesB * P::kGroup, kFull = NV - 1, kBases = RowA ? (MR + 2) / 3 : 1;
   const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
   float* c = static_cast<float*>(c_out);
@@ -316,21 +327,47 @@ __attribute__((noinline)) void micro_half(int64_t steps, const char* __restrict 
   }
 }
 
+template <class P, bool RowA, bool Fin, int MR = kMaxMr>
+constexpr void fill_half(MicroTable& t) {
+  if constexpr (MR > 6) t.fn[MR - 1][0] = micro_half<P, MR, 1, RowA, Fin>;
+  if constexpr (MR > 3) t.fn[MR - 1][1] = micro_half<P, MR, 2, RowA, Fin>;
+  if constexpr (MR > 1) fill_half<P, RowA, Fin, MR - 1>(t);
+}
+template <class P, bool RowA, bool Fin>
+constexpr MicroTable half_table() {
+  MicroTable t{};
+  fill_half<P, RowA, Fin>(t);
+  return t;
+}
+#endif
+
+/// Fin: of tiles that take a TileFinish.
+template <class P, bool RowA, bool Fin = false>
+inline constexpr MicroTable kMicroOwn = micro_table<P, RowA, Fin>();
+template <class P, bool RowA>
+inline constexpr MicroTable kOrderedOwn = ordered_table<P, RowA>();
+#if defined(__AVX512F__)
+template <class P, bool RowA, bool Fin>
+inline constexpr MicroTable kHalfOwn = half_table<P, RowA, Fin>();
+#endif
+
+/// These, or one of those that several families have in common (shared_tiles.h).
+template <class P, bool RowA, bool Fin = false>
+inline constexpr const MicroTable& kMicro = kMicroOwn<P, RowA, Fin>;
+/// The tiles that kMicro has with several chains, with one: a sum is the same in a tile of any number of rows and columns.
+template <class P, bool RowA>
+inline constexpr const MicroTable& kMicroOrdered = kOrderedOwn<P, RowA>;
+#if defined(__AVX512F__)
 /// Null where micro has several sets of sums: a sum is the same in either tile.
 template <class P, bool RowA, bool Fin>
-struct HalfTable {
-  MicroFn fn[kMaxMr][kMaxNv];
-  template <int MR>
-  constexpr void fill() {
-    if constexpr (MR > 6) fn[MR - 1][0] = micro_half<P, MR, 1, RowA, Fin>;
-    if constexpr (MR > 3) fn[MR - 1][1] = micro_half<P, MR, 2, RowA, Fin>;
-    if constexpr (MR > 1) fill<MR - 1>();
-  }
-  constexpr HalfTable() : fn{} { fill<kMaxMr>(); }
-};
-template <class P, bool RowA, bool Fin>
-inline constexpr HalfTable<P, RowA, Fin> kMicroHalf{};
+inline constexpr const MicroTable& kMicroHalf = kHalfOwn<P, RowA, Fin>;
 #endif
+
+}  // namespace
+
+#include "shared_tiles.h"
+
+namespace {
 
 /// The tile of `rows` rows and `vecs` vectors of columns, of the last of which only the first `last` columns are wanted: the others may or
 /// may not be computed.
