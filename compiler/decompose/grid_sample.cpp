@@ -153,8 +153,8 @@ void sample(Rule& r) {
 /// Of the images: each corner gets the gradient times its weight.
 T of_images(const Sampling& s, const T& g) {
   Builder& b = s.x.b();
-  std::vector<Expr> flat = {s.x.dim(0), s.x.dim(1), product({s.x.dims().begin() + 2, s.x.dims().end()})};
-  const std::vector<Expr> read = {s.x.dim(0), s.x.dim(1), product({s.places().begin() + 1, s.places().end()})};
+  std::vector<Expr> flat = {s.x.dim(0), s.x.dim(1), aotc::product({s.x.dims().begin() + 2, s.x.dims().end()})};
+  const std::vector<Expr> read = {s.x.dim(0), s.x.dim(1), aotc::product({s.places().begin() + 1, s.places().end()})};
   T sum(b, full(b, s.x.dtype(), flat, 0.0));
   for (int corner = 0; corner < s.corners(); ++corner) {
     T at = s.index(corner, 0);

@@ -17,7 +17,7 @@ struct Envelope {
   uint64_t bytes;
 };
 static_assert(sizeof(Envelope) == 80, "part of the protocol");
-constexpr char kMagic[8] = {'A', 'O', 'T', 'C', 'N', 'E', 'T', '1'};
+constexpr char kNetMagic[8] = {'A', 'O', 'T', 'C', 'N', 'E', 'T', '1'};
 constexpr uint64_t kMostWaiting = 128 << 20;  // bytes
 
 Digest sha256(std::string_view bytes) {
@@ -28,7 +28,7 @@ Digest sha256(std::string_view bytes) {
 
 std::string sealed(const Digest& key, std::string_view bytes) {
   Envelope e{{}, key, sha256(bytes), bytes.size()};
-  std::memcpy(e.magic, kMagic, sizeof kMagic);
+  std::memcpy(e.magic, kNetMagic, sizeof kNetMagic);
   std::string all(reinterpret_cast<const char*>(&e), sizeof e);
   return all += bytes;
 }
@@ -39,7 +39,7 @@ std::string fault(const Digest& key, std::string_view answer) {
   if (answer.size() < sizeof e) return "the answer is no object of aotc's";
   std::memcpy(&e, answer.data(), sizeof e);
   answer.remove_prefix(sizeof e);
-  if (std::memcmp(e.magic, kMagic, sizeof kMagic) != 0) return "the answer is no object of aotc's";
+  if (std::memcmp(e.magic, kNetMagic, sizeof kNetMagic) != 0) return "the answer is no object of aotc's";
   if (e.key != key) return "the answer is another object";
   if (e.bytes != answer.size()) return fmt::format("the object has {} bytes, not {}", answer.size(), e.bytes);
   return e.content == sha256(answer) ? std::string() : "the object is not what its SHA-256 says";

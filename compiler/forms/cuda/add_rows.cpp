@@ -11,7 +11,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kBlockThreads = 128;
 
 class AddRows final : public FormOf<LibraryKernel> {
  public:
@@ -30,7 +30,7 @@ class AddRows final : public FormOf<LibraryKernel> {
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = k.sizes;
-    f.block[0] = kThreads;
+    f.block[0] = kBlockThreads;
     f.grid[0] = min(k.sizes[0] * ceildiv(k.sizes[1], columns(k, s)), kMaxGrid);
     return f;
   }
@@ -41,9 +41,9 @@ class AddRows final : public FormOf<LibraryKernel> {
     const bool factors = !k.sizes.at(5).is(0), largest = k.sizes.at(4).is(2);
     const size_t out = factors ? 5 : 4;
     return emit::cuda::kernel(
-        "add_rows.cuh", symbol, out + 1, 6, 1, kThreads,
+        "add_rows.cuh", symbol, out + 1, 6, 1, kBlockThreads,
         fmt::format("  add_rows<{}, {}, {}, {}, {}>({}, {}, {}, {}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3], a.fault);\n",
-                    emit::cuda::c_type(t), factors, largest, columns(k, s), kThreads, pointer(t, 0), pointer(table, 1),
+                    emit::cuda::c_type(t), factors, largest, columns(k, s), kBlockThreads, pointer(t, 0), pointer(table, 1),
                     pointer(DType::i64, 2), pointer(DType::i64, 3), factors ? pointer(t, 4) : "nullptr", pointer(t, out, true)));
   }
 

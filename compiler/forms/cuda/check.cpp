@@ -10,7 +10,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 32;
+constexpr int kBlockThreads = 32;
 
 class Check final : public FormOf<LibraryKernel> {
  public:
@@ -25,7 +25,7 @@ class Check final : public FormOf<LibraryKernel> {
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = k.sizes;
-    f.block[0] = kThreads;
+    f.block[0] = kBlockThreads;
     f.grid[0] = 1;
     return f;
   }
@@ -33,7 +33,7 @@ class Check final : public FormOf<LibraryKernel> {
     using emit::cuda::pointer;
     const size_t n = k.params.size();
     return emit::cuda::kernel(
-        "check.cuh", symbol, n, 1, 1, kThreads,
+        "check.cuh", symbol, n, 1, 1, kBlockThreads,
         fmt::format("  check({}, {}, {}, a.fault);\n", pointer(DType::boolean, 0), n == 3 ? pointer(DType::i64, 1) : "nullptr",
                     pointer(DType::boolean, static_cast<int>(n) - 1, true)));
   }

@@ -10,7 +10,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kBlockThreads = 512;
 
 class Exclude final : public FormOf<LibraryKernel> {
  public:
@@ -23,14 +23,14 @@ class Exclude final : public FormOf<LibraryKernel> {
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = k.sizes;
-    f.block[0] = kThreads;
+    f.block[0] = kBlockThreads;
     f.grid[0] = min(k.sizes[0], kMaxGrid);
     return f;
   }
   std::string source(const LibraryKernel&, const Site&, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
-    return emit::cuda::kernel("exclude.cuh", symbol, 2, 3, 1, kThreads,
-                              fmt::format("  exclude<{}>({}, {}, a.size[0], a.size[1]);\n", kThreads, pointer(DType::boolean, 0),
+    return emit::cuda::kernel("exclude.cuh", symbol, 2, 3, 1, kBlockThreads,
+                              fmt::format("  exclude<{}>({}, {}, a.size[0], a.size[1]);\n", kBlockThreads, pointer(DType::boolean, 0),
                                           pointer(DType::boolean, 1, true)));
   }
 };

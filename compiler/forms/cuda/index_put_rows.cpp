@@ -15,7 +15,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kBlockThreads = 256;
 constexpr int kPlaces = 64;  ///< of a piece of x that is copied, where the result lies apart
 
 class IndexPutRows final : public FormOf<LibraryKernel> {
@@ -35,7 +35,7 @@ class IndexPutRows final : public FormOf<LibraryKernel> {
     const GpuCosts& u = gpu_costs(s.machine);
     const double entries = n(d.entries), bytes = 2 * entries * n(d.free) * static_cast<double>(dtype_bytes(k.params.begin()->dtype));
     const double waves = std::ceil(entries * n(chunks(d)) / (s.machine.cores * u.index_put_blocks));
-    const double ns = waves * (u.index_put_begin + std::ceil(entries / kThreads) * u.index_put_look) +
+    const double ns = waves * (u.index_put_begin + std::ceil(entries / kBlockThreads) * u.index_put_look) +
                       bytes / static_cast<double>(s.machine.bytes_per_ns);
     return {{{this, {}}, Fit::yes(), u.launch + ns}};
   }
@@ -45,17 +45,17 @@ class IndexPutRows final : public FormOf<LibraryKernel> {
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = d.sizes;
-    f.block[0] = kThreads;
+    f.block[0] = kBlockThreads;
     f.grid[0] = max(1, min(chunks(d) * max(d.entries, ceildiv(d.indexed, kPlaces)), kMaxGrid));
     return f;
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     const auto d = IndexPutDims::of(k, s.syms);
-    return emit::cuda::emit_index_put_rows(k.params.begin()->dtype, d.code, kPlaces, kThreads, symbol);
+    return emit::cuda::emit_index_put_rows(k.params.begin()->dtype, d.code, kPlaces, kBlockThreads, symbol);
   }
 
  private:
-  static Expr chunks(const IndexPutDims& d) { return ceildiv(d.free, kThreads * d.code.lanes); }
+  static Expr chunks(const IndexPutDims& d) { return ceildiv(d.free, kBlockThreads * d.code.lanes); }
 };
 
 }  // namespace

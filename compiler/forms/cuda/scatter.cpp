@@ -19,7 +19,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kBlockThreads = 256;
 
 struct Order : UpdateOrder {
   static std::span<const Member<Order>> members() {
@@ -32,7 +32,7 @@ struct Order : UpdateOrder {
     o.places = places, o.frees = frees;
     return o;
   }
-  int threads() const { return places ? kPieceThreads : kThreads; }
+  int threads() const { return places ? kPieceThreads : kBlockThreads; }
 };
 
 class Updates : public FormOf<LibraryKernel> {
@@ -78,7 +78,8 @@ class Updates : public FormOf<LibraryKernel> {
     f.symbol = emit::cuda::function_name(k.name);
     f.block[0] = o.threads();
     const Expr threads = o.by_element ? ceildiv(r.lists * r.frees * r.places, lanes) : r.lists * r.frees;
-    f.grid[0] = min(o.places ? r.lists * ceildiv(r.places, o.places) * ceildiv(r.frees, o.frees) : ceildiv(threads, kThreads), kMaxGrid);
+    f.grid[0] =
+        min(o.places ? r.lists * ceildiv(r.places, o.places) * ceildiv(r.frees, o.frees) : ceildiv(threads, kBlockThreads), kMaxGrid);
     return f;
   }
 };

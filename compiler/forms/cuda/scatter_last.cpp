@@ -18,7 +18,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kBlockThreads = 256;
 
 class ScatterLast final : public FormOf<LibraryKernel>, public Repeated {
  public:
@@ -45,8 +45,8 @@ class ScatterLast final : public FormOf<LibraryKernel>, public Repeated {
     StepSpec f = cuda_step({}, emit::cuda::function_name(k.name));
     f.sizes = d.sizes;
     f.sizes.push_back(0);  // the launch
-    f.block[0] = kThreads;
-    f.grid[0] = max(1, min(ceildiv(d.lines * max(d.extent, d.updates()), kThreads), kMaxGrid));
+    f.block[0] = kBlockThreads;
+    f.grid[0] = max(1, min(ceildiv(d.lines * max(d.extent, d.updates()), kBlockThreads), kMaxGrid));
     f.scratch_bytes = 4 * d.lines * d.extent;
     return f;
   }
@@ -55,7 +55,7 @@ class ScatterLast final : public FormOf<LibraryKernel>, public Repeated {
     const ScatterDims d = ScatterDims::of(k);
     const DType t = k.params.begin()->dtype;
     return emit::cuda::kernel(
-        "scatter_last.cuh", symbol, 4, d.sizes.size() + 1, 1, kThreads,
+        "scatter_last.cuh", symbol, 4, d.sizes.size() + 1, 1, kBlockThreads,
         fmt::format("{}  ScatterLast<{}, {}, {}>{{{{{}, {}, {}, {}, a.size, a.fault}}}}.launch(static_cast<int>(a.size[{}]), "
                     "static_cast<int*>(a.scratch));\n",
                     emit::cuda::wait_first(), emit::cuda::c_type(t), d.rank, d.dim, pointer(t, 0), pointer(DType::i64, 1), pointer(t, 2),

@@ -12,7 +12,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kBlockThreads = 256, kWarps = kBlockThreads / 32;
 
 class SingularVectors final : public FormOf<LibraryKernel> {
  public:
@@ -29,15 +29,15 @@ class SingularVectors final : public FormOf<LibraryKernel> {
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = k.sizes;
-    f.block[0] = kThreads;
+    f.block[0] = kBlockThreads;
     f.grid[0] = min(ceildiv(k.sizes[0], kWarps / warps_of(k, s)), kMaxGrid);
     return f;
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     return emit::cuda::kernel(
-        "svd.cuh", symbol, 4, 3, 1, kThreads,
-        fmt::format("  svd<{}, {}>({}, {}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kThreads, pointer(DType::f64, 0),
-                    pointer(DType::f64, 1, true), pointer(DType::f64, 2, true), pointer(DType::f64, 3, true)));
+        "svd.cuh", symbol, 4, 3, 1, kBlockThreads,
+        fmt::format("  svd<{}, {}>({}, {}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kBlockThreads,
+                    pointer(DType::f64, 0), pointer(DType::f64, 1, true), pointer(DType::f64, 2, true), pointer(DType::f64, 3, true)));
   }
 
  private:

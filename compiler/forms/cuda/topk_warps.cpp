@@ -14,7 +14,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256, kMostHeld = 16;
+constexpr int kBlockThreads = 256, kMostHeld = 16;
 constexpr int64_t kMostPicked = 32, kMostLooked = 8192;  // of lines that a warp looks through twice
 
 /// A warp finds a bound of what it picks: few entries of many lines.
@@ -40,8 +40,8 @@ class TopkWarps final : public FormOf<LibraryKernel> {
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = k.sizes;
-    f.block[0] = kThreads;
-    f.grid[0] = min(ceildiv(k.sizes[0] * k.sizes[2], kThreads / 32), kMaxGrid);
+    f.block[0] = kBlockThreads;
+    f.grid[0] = min(ceildiv(k.sizes[0] * k.sizes[2], kBlockThreads / 32), kMaxGrid);
     return f;
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
@@ -50,9 +50,9 @@ class TopkWarps final : public FormOf<LibraryKernel> {
     const std::string held =
         std::to_string(std::max<int64_t>(1, (std::min<int64_t>(s.syms.interval(k.sizes[1]).max, 32 * kMostHeld) + 31) / 32));
     const std::string call =
-        by_bound(k, s) ? fmt::format("topk_warps_bounded<{}, {}, {}>", emit::cuda::c_type(t), flag(k, Attr::largest, true), kThreads)
+        by_bound(k, s) ? fmt::format("topk_warps_bounded<{}, {}, {}>", emit::cuda::c_type(t), flag(k, Attr::largest, true), kBlockThreads)
                        : fmt::format("topk_warps<{}, {}, {}>", emit::cuda::c_type(t), flag(k, Attr::largest, true), held);
-    return emit::cuda::kernel("topk_warps.cuh", symbol, 3, 4, 1, kThreads,
+    return emit::cuda::kernel("topk_warps.cuh", symbol, 3, 4, 1, kBlockThreads,
                               fmt::format("  {}({}, {}, {}, a.size[0], a.size[1], a.size[2], a.size[3]);\n", call, pointer(t, 0),
                                           pointer(t, 1, true), pointer(DType::i64, 2, true)));
   }

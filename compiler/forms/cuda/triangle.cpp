@@ -15,7 +15,7 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kBlockThreads = 256, kWarps = kBlockThreads / 32;
 
 /// One of the algorithms on matrices of f32 and f64.
 class Triangles : public FormOf<LibraryKernel> {
@@ -31,7 +31,7 @@ class Triangles : public FormOf<LibraryKernel> {
     f.kind = StepKind::cuda;
     f.symbol = emit::cuda::function_name(k.name);
     f.sizes = k.sizes;
-    f.block[0] = kThreads;
+    f.block[0] = kBlockThreads;
     f.grid[0] = min(ceildiv(units, units_a_block), kMaxGrid);
     return f;
   }
@@ -76,9 +76,9 @@ class Cholesky final : public Triangles {
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const DType t = values_of(k);
     return emit::cuda::kernel(
-        "triangle.cuh", symbol, 3, 3, 1, kThreads,
-        fmt::format("  cholesky<{}, {}, {}>({}, {}, {}, a.size[0], a.size[1]);\n", emit::cuda::c_type(t), unpack<Team>(c).warps, kThreads,
-                    pointer(t, 0), pointer(t, 1, true), pointer(DType::i32, 2, true)));
+        "triangle.cuh", symbol, 3, 3, 1, kBlockThreads,
+        fmt::format("  cholesky<{}, {}, {}>({}, {}, {}, a.size[0], a.size[1]);\n", emit::cuda::c_type(t), unpack<Team>(c).warps,
+                    kBlockThreads, pointer(t, 0), pointer(t, 1, true), pointer(DType::i32, 2, true)));
   }
 };
 
@@ -96,9 +96,9 @@ class LuFactors final : public Triangles {
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     return emit::cuda::kernel(
-        "triangle.cuh", symbol, 4, 3, 1, kThreads,
-        fmt::format("  lu<{}, {}>({}, {}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kThreads, pointer(DType::f64, 0),
-                    pointer(DType::f64, 1, true), pointer(DType::i64, 2, true), pointer(DType::i64, 3, true)));
+        "triangle.cuh", symbol, 4, 3, 1, kBlockThreads,
+        fmt::format("  lu<{}, {}>({}, {}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kBlockThreads,
+                    pointer(DType::f64, 0), pointer(DType::f64, 1, true), pointer(DType::i64, 2, true), pointer(DType::i64, 3, true)));
   }
 
  private:
@@ -119,8 +119,8 @@ class QrFactors final : public Triangles {
     return units_step(k, k.sizes[0], kWarps / warps_of(k, s));
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
-    return emit::cuda::kernel("triangle.cuh", symbol, 3, 3, 1, kThreads,
-                              fmt::format("  qr<{}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kThreads,
+    return emit::cuda::kernel("triangle.cuh", symbol, 3, 3, 1, kBlockThreads,
+                              fmt::format("  qr<{}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kBlockThreads,
                                           pointer(DType::f64, 0), pointer(DType::f64, 1, true), pointer(DType::f64, 2, true)));
   }
 
@@ -140,10 +140,10 @@ class SolveTriangular final : public Triangles {
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice&, const std::string& symbol) const override {
     const DType t = values_of(k);
-    return emit::cuda::kernel(
-        "triangle.cuh", symbol, 3, 3, 1, kThreads,
-        fmt::format("  solve_triangular<{}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", emit::cuda::c_type(t),
-                    flag(k, Attr::upper, false), flag(k, Attr::unit, false), kThreads, pointer(t, 0), pointer(t, 1), pointer(t, 2, true)));
+    return emit::cuda::kernel("triangle.cuh", symbol, 3, 3, 1, kBlockThreads,
+                              fmt::format("  solve_triangular<{}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n",
+                                          emit::cuda::c_type(t), flag(k, Attr::upper, false), flag(k, Attr::unit, false), kBlockThreads,
+                                          pointer(t, 0), pointer(t, 1), pointer(t, 2, true)));
   }
 };
 
