@@ -84,22 +84,38 @@ def disassemble(path):
     return found
 
 
-def check(what, found, allowed, proofs=()):
+def check(what, found, allowed, proofs=(), called=()):
+    """called: classes of instructions in what it calls elsewhere."""
     beyond = {c: e for c, e in found.items() if c not in allowed}
     assert not beyond, f"{what} holds instructions beyond {sorted(allowed)}: {beyond}"
-    idle = [any_of for any_of in proofs if not set(any_of) & found.keys()]
-    assert not idle, f"{what} demands {idle} and holds no such instruction"
+    idle = [any_of for any_of in proofs if not set(any_of) & (found.keys() | set(called))]
+    assert not idle, f"{what} demands {idle}; neither it nor the tiles that it calls hold such an instruction"
+
+
+def members_called(path):
+    """{member: the members of the archive that define symbols which it lacks}"""
+    text = subprocess.run(["nm", "-A", path], capture_output=True, text=True, check=True).stdout
+    lacks, defined = collections.defaultdict(set), {}
+    for line in text.split("\n"):
+        m = re.match(r".*:([^:]+\.o):\s*[0-9a-f]*\s+(\w)\s+(\S+)$", line)
+        if m and m[2] == "U":
+            lacks[m[1]].add(m[3])
+        elif m and m[2].isupper():
+            defined[m[3]] = m[1]
+    return {member: {defined[s] for s in symbols if s in defined} for member, symbols in lacks.items()}
 
 
 def objects(o):
     for member, found in disassemble(o.runtime).items():
         check(member, found, set())
     n = 0
-    for member, found in disassemble(o.library).items():
+    library, called = disassemble(o.library), members_called(o.library)
+    for member, found in library.items():
         isa = re.match(r".*?_(avx2|avx512|avx512_bf16|amx)\.cpp\.o$", member)
         assert isa, f"{member} names no instruction set"
         allowed = BY_ISA[isa[1]]
-        check(member, found, allowed, MEMBER_PROOF.get(isa[1], ()))
+        beside = set().union(*(library[other].keys() for other in called.get(member, ())))
+        check(member, found, allowed, MEMBER_PROOF.get(isa[1], ()), beside)
         n += 1
     assert n > 20
     print(f"ok   {n} objects of the library, the runtime")
