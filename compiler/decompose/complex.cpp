@@ -65,6 +65,16 @@ void div(Rule& r) {
   r.set(join(quotient(complex_operand(r, "self", t), complex_operand(r, "other", t))));
 }
 
+/// PyTorch divides the sum by a complex number of elements, whose imaginary part is 0.
+void mean(Rule& r) {
+  const DType t = part_type(r);
+  const Complex x = complex_operand(r, "self", t);
+  const Ints dims = reduced_dims(r, tensor(r, "self").rank(), true);
+  const bool keep = r.boolean_or("keepdim", false);
+  const T n = reduced_count(x.re, dims, t);
+  r.set(join(quotient({x.re.sum(dims, keep), x.im.sum(dims, keep)}, {n, n.like(0)})));
+}
+
 template <Op op>
 void sum_of_two(Rule& r) {
   const DType t = part_type(r);
@@ -195,6 +205,8 @@ constexpr RuleRow kRows[] = {
     {"aten.div.Tensor", div},
     {"aten.add.Tensor", sum_of_two<Op::add>},
     {"aten.sub.Tensor", sum_of_two<Op::sub>},
+    {"aten.mean.default", mean},
+    {"aten.mean.dim", mean},
     {"aten.neg.default", neg},
     {"aten.conj.default", conj},
     {"aten._conj.default", conj},
@@ -266,8 +278,6 @@ constexpr std::string_view kCarried[] = {
     "aten.embedding.default",
     "aten.sum.default",
     "aten.sum.dim_IntList",
-    "aten.mean.default",
-    "aten.mean.dim",
     "aten.zeros.default",
     "aten.zeros_like.default",
 };

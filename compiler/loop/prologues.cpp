@@ -97,6 +97,7 @@ class Finder {
 
   /// One lookup serves a matrix of the operand: what it picks is copied as the operand itself would be.
   bool picks_matrices(const Node& n) const {
+    if (n.op != Op::index) return false;
     const Ints& dims = n.get<Ints>(Attr::dims);
     const int found = g_.type(n.inputs[1]).rank(), rank = g_.type(n.outputs[0]).rank();
     return n.get<int64_t>(Attr::out_pos) + found <= rank - 2 &&

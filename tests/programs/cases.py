@@ -455,6 +455,8 @@ case("convolutions with residuals whose channels come first", "x: {T}[1,96,75], 
 case("few rows by a large matrix that is computed", "x: {T}[7,601], y: {T}[601,300], z: {T}[2,20,430], v: {T}[2,430,320]", ["a = x @ y", "b = z @ v", "c = F.relu(x[:5, :600] @ y[1:, :272])"], "a, b, c", (torch.float32, torch.bfloat16, torch.float16, torch.float64))
 case("windows whose channels come first and lanes last", "x: {T}[1,16,32,24], y: {T}[1,16,16,12]", ["p = x * 2", "a = (F.max_pool2d(p, 3, 2, 1).permute(0, 2, 3, 1) + y.permute(0, 2, 3, 1)).contiguous()", "b = (F.avg_pool2d(x, 3, 1, 1).permute(0, 2, 3, 1) * 0.5).contiguous() if x.dtype.is_floating_point else x"], "p, a, b",
      (torch.float32, torch.bfloat16, torch.float64, torch.int8))
+case("products of gathered operands", "x: {T}[A,7], i: int64[A,7] ints 0 A, w: {T}[7,3], v: {T}[7], u: {T}[1] ints 0 1, j: int64[4] ints 0 1", ["a = torch.gather(x, 0, i) @ w", "b = torch.gather(x, 0, i) @ v", "c = torch.gather(u, 0, j) @ w[:4]", "d = w.T @ torch.gather(x, 0, i).T"], "a, b, c, d", (torch.float32, torch.int64))
+
 # Kernels of PyTorch that copy into what they have made, which complex numbers must not lose.
 case("complex numbers that a kernel copies", "z: {T}[5,3], m: {T}[3,3]", ["a = torch.diff(z, n=0)", "b = torch.linalg.matrix_power(m, 0)", "c = torch.linalg.matrix_power(m, 3)"], "a, b, c", COMPLEX)
 
@@ -466,6 +468,7 @@ case("signs of zero", "x: {T}[37] special", ["z = torch.copysign(torch.zeros_lik
 case("powers of infinities", "x: {T}[40] special", ["y = torch.copysign(torch.full_like(x, inf), x)", "a = y ** torch.tensor(0.5)", "b = y ** torch.tensor(-0.5)", "c = torch.reciprocal(b)", "d = y ** 0.5", "e = torch.pow(y, torch.full_like(y, 0.5))"], "a, b, c, d, e", FLOATS[:2] + FLOATS[3:])
 case("complex numbers at zero and infinity", "x: {T}[40] special, y: {T}[40] special", ["z = torch.complex(torch.where(x > 0.5, inf, torch.copysign(torch.zeros_like(x), x)), torch.where(y > 0.5, -inf, torch.copysign(torch.zeros_like(y), y)))"]
      + [f"{v} = torch.view_as_real({e})" for v, e in zip("abcdefghijklmnop", ("z.exp()", "z.log()", "z.sqrt()", "z.rsqrt()", "z.reciprocal()", "z.sigmoid()", "z.sin()", "z.cos()", "z.tan()", "z.sinh()", "z.cosh()", "z.tanh()", "z ** -2", "z ** 0", "1 / z", "z * 2"))], "a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p", FLOATS[:2])
+case("means of complex infinities", "x: {T}[6,5] special, y: {T}[6,5] special", ["z = torch.complex(x, torch.where(y > 0.5, -inf, y))", "a = z.mean()", "b = z.mean(0)", "c = z.mean((0, 1), keepdim=True)", "d = z[:, :1].mean(-1)"], "a, b, c, d", (torch.float32, torch.float64))
 case("arcs of complex numbers", "z: {T}[A,5], y: {T}[A,3]", ["w = torch.cat([z, y * 1e-3 + 1, y * 1e3], 1)"] + [f"{v} = torch.{f}(w)" for v, f in zip("abcdef", ("asin", "acos", "atan", "asinh", "acosh", "atanh"))], "a, b, c, d, e, f", COMPLEX)
 case("pieces of nothing", "x: {T}[0,2], y: {T}[3,0]", ["a, b = torch.chunk(x, 2)", "c, d, e = torch.chunk(y, 3, 1)", "f = torch.cat([b, b])"], "a, b, c, d, e, f", (torch.float32, torch.int64))
 case("places in a number", "x: {T}[]", ["a = torch.nonzero(x)", "b = torch.argwhere(x > 0)", "c = torch.nonzero(x * 0)"], "a, b, c", (torch.float32, torch.int64))
