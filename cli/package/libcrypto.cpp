@@ -1,12 +1,11 @@
 #include "package/libcrypto.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/diagnostic.h"
 #include "base/file.h"
+#include "base/system_library.h"
 
 namespace aotc::cli {
 namespace {
@@ -39,19 +38,11 @@ struct Library {
   const char* missing = nullptr;  ///< what of it is not on the machine
 
   Library() {
-    void* handle = nullptr;
-    for (const char* name : {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"})
-      if (!handle) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    missing = handle ? nullptr : "libcrypto.so.3";
-    if (handle) {
-#define AOTC_X(name, result, arguments)  \
-  if (void* p = dlsym(handle, #name); p) \
-    std::memcpy(&name, &p, sizeof p);    \
-  else                                   \
-    missing = #name;
-      AOTC_CRYPTO(AOTC_X)
+    SystemLibrary found({"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"});
+#define AOTC_X(name, result, arguments) found.take(#name, name);
+    AOTC_CRYPTO(AOTC_X)
 #undef AOTC_X
-    }
+    missing = found.missing();
   }
 
   std::string error() const {

@@ -1,6 +1,5 @@
 #include "emit/http.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "base/diagnostic.h"
 #include "base/no_pipe_signal.h"
+#include "base/system_library.h"
 
 namespace aotc::emit {
 namespace {
@@ -46,18 +46,11 @@ struct Library {
   const char* missing = nullptr;  ///< what of it is not on the machine
 
   Library() {
-    void* handle = nullptr;
-    for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"})
-      if (!handle) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    missing = handle ? nullptr : "libcurl.so.4";
-    if (!handle) return;
-#define AOTC_X(name, result, arguments)                   \
-  if (void* p = dlsym(handle, #name); p)                  \
-    std::memcpy(static_cast<void*>(&name), &p, sizeof p); \
-  else                                                    \
-    missing = #name;
+    SystemLibrary found({"libcurl.so.4", "libcurl-gnutls.so.4"});
+#define AOTC_X(name, result, arguments) found.take(#name, name);
     AOTC_CURL(AOTC_X)
 #undef AOTC_X
+    missing = found.missing();
     if (!missing && curl_global_init(kGlobalDefault) != 0) missing = "a libcurl that starts";
   }
 };
