@@ -116,16 +116,16 @@ if [ -n "$ray" ] && [ ! -e "$stamp" ]; then
 fi
 # Their many dependencies are for one test.
 package=${AOTC_PACKAGE_VENV:-$HOME/.cache/aotc/package}
-tools=(cyclonedx-python-lib model-signing pyopenssl)
+tools=(cyclonedx-python-lib model-signing pyopenssl sarif-pydantic)
 stamp="$package/.aotc-$(printf '%s' "${tools[*]}" | cksum | cut -d' ' -f1)"
 if [ ! -e "$stamp" ]; then
-  say "what checks packages: $package, about 40 MB to download"
+  say "what checks packages and SARIF: $package, about 40 MB to download"
   log=$(mktemp)
   if { python3 -m venv "$package" && "$package/bin/python" -m pip install --progress-bar off "${tools[@]}"; } >"$log" 2>&1 </dev/null; then
     touch "$stamp"
   else
     tail -n 5 "$log" >&2
-    say "they could not be installed: the test e2e_package will skip what needs them"
+    say "they could not be installed: the tests e2e_package and e2e_ci will skip what needs them"
   fi
   rm -f "$log"
 fi

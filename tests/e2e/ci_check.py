@@ -1,6 +1,7 @@
 """check: everything that prevents compiling, at the user's lines, as text, JSON and SARIF."""
 import json
 import os
+import subprocess
 import zipfile
 
 import torch
@@ -34,6 +35,30 @@ def located(result):
     return physical["artifactLocation"]["uri"], physical.get("region", {}).get("startLine")
 
 
+# Reads the log by a model of OASIS' schema and writes it again: properties that the schema has not do not come back.
+BY_SCHEMA = """
+import json, sys
+from sarif_pydantic import Sarif
+def names(o, at=""):
+    if isinstance(o, dict):
+        return set().union(*({at + "." + k} | names(v, at + "." + k) for k, v in o.items()), set())
+    return set().union(*(names(v, at + "[]") for v in o), set()) if isinstance(o, list) else set()
+given = json.load(open(sys.argv[1]))
+kept = json.loads(Sarif.model_validate(given).model_dump_json(by_alias=True, exclude_none=True))
+assert names(given) <= names(kept), sorted(names(given) - names(kept))
+"""
+
+
+def check_schema(path):
+    tools = os.environ.get("AOTC_PACKAGE_VENV") or os.path.expanduser("~/.cache/aotc/package")
+    python = os.path.join(tools, "bin", "python")
+    if not os.path.exists(python) or subprocess.run([python, "-c", "import sarif_pydantic"], capture_output=True).returncode:
+        print(f"skipped: sarif-pydantic is not in {tools} (packaging/setup.sh)")
+        return
+    r = subprocess.run([python, "-c", BY_SCHEMA, path], capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr[-2000:]
+
+
 @test
 def check_operators(c):
     pt2 = c.exported("odd", Odd(), torch.ones(3))
@@ -44,6 +69,7 @@ def check_operators(c):
     assert [r["rule"] for r in rows] == ["unsupported-operator"] * 2 and {r["operator"] for r in rows} == {"ci_check.odd.default"}, rows
     assert [r["place"] for r in rows] == [f"{HERE}:{n}" for n in lines], (rows, lines)
 
+    check_schema(c.at("all.sarif"))
     log = json.load(open(c.at("all.sarif")))
     run = log["runs"][0]
     assert log["version"] == "2.1.0" and run["tool"]["driver"]["name"] == "aotc"
@@ -66,6 +92,7 @@ def check_models(c):
     pt2 = c.net()
     told = c.json("check", "check", pt2, "--cpu", "avx2,avx512", "--cuda", "sm_90a", "--sarif", c.at("none.sarif"))
     assert told["compiles"] and not told["findings"] and len(told["targets"]) == 2, told
+    check_schema(c.at("none.sarif"))
     assert json.load(open(c.at("none.sarif")))["runs"][0]["results"] == []
     assert "can be compiled for avx2" in c.run("check", pt2, "--cpu", "avx2").stdout
     # The archive cut off is a finding, at the archive; options and folders that are not there are not.
