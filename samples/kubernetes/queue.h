@@ -1,66 +1,14 @@
 #pragma once
-// Tensors as the protocol has them, and the requests that wait for a context.
+// The requests that wait for a context.
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <future>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 
-#include "aotc/aotc.hpp"
+#include "v2.h"
 
 namespace server {
-
-using aotc::host::TensorInfo;
-using nlohmann::json;
-
-struct Kind {
-  uint32_t dtype;
-  const char* name;
-  size_t bytes;
-  void (*put)(const json& from, unsigned char* to);
-  json (*get)(const unsigned char* from);
-};
-template <class T>
-constexpr Kind kind(const char* name) {
-  return {aotc::host::DtypeOf<T>::value, name, sizeof(T),
-          [](const json& from, unsigned char* to) {
-            const T x = from.is_boolean() ? static_cast<T>(from.get<bool>()) : from.get<T>();
-            std::memcpy(to, &x, sizeof x);
-          },
-          [](const unsigned char* from) {
-            T x;
-            std::memcpy(&x, from, sizeof x);
-            return json(x);
-          }};
-}
-inline constexpr Kind kKinds[] = {kind<bool>("BOOL"),     kind<uint8_t>("UINT8"), kind<int8_t>("INT8"), kind<int16_t>("INT16"),
-                                  kind<int32_t>("INT32"), kind<int64_t>("INT64"), kind<float>("FP32"),  kind<double>("FP64")};
-
-struct Refused : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-inline const Kind& kind_of(const TensorInfo& t) {
-  for (const Kind& k : kKinds)
-    if (k.dtype == t.dtype) return k;
-  throw std::runtime_error(t.name + " has a type that JSON does not carry");
-}
-
-inline int64_t elements(const std::vector<int64_t>& shape) {
-  int64_t n = 1;
-  for (int64_t d : shape)
-    if (d < 0 || (d > 0 && __builtin_mul_overflow(n, d, &n))) throw Refused("a shape has a negative size, or too many elements");
-  return std::find(shape.begin(), shape.end(), 0) == shape.end() ? n : 0;
-}
-
-struct Value {
-  std::vector<int64_t> shape;
-  std::vector<unsigned char> bytes;
-};
-using Values = std::vector<Value>;
 
 struct Request {
   Values in;
