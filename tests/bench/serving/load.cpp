@@ -1,0 +1,122 @@
+// Clients of a service, each with a connection of its own and one request at a time: how many are answered a second, and how late.
+//
+//   c++ -std=c++17 -O2 tests/bench/serving/load.cpp -o load -lpthread
+//   ./load PORT PATH BODY HEAD CLIENTS SECONDS      BODY: a file, of which HEAD bytes are JSON (0: all of them)
+//
+// Prints a line of JSON. Times are microseconds. The first half second counts in "all" alone. Any answer but 200 is an error.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Client {
+  int fd = -1;
+  std::string got;
+  std::vector<float> times;
+  long errors = 0, asked = 0;
+
+  bool open(int port) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET, at.sin_port = htons(static_cast<uint16_t>(port)), at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int on = 1;
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+  }
+  bool more() {
+    char buffer[65536];
+    const ssize_t n = recv(fd, buffer, sizeof buffer, 0);
+    if (n > 0) got.append(buffer, static_cast<size_t>(n));
+    return n > 0;
+  }
+  /// 200; false: anything else.
+  bool ask(const std::string& request) {
+    for (size_t sent = 0; sent < request.size();) {
+      const ssize_t n = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      sent += static_cast<size_t>(n);
+    }
+    got.clear();
+    size_t end;
+    while ((end = got.find("\r\n\r\n")) == std::string::npos)
+      if (!more()) return false;
+    const size_t own = got.find("\nContent-Length: ") + 1;  // not the end of Inference-Header-Content-Length
+    if (own == 0 || own > end) return false;
+    const size_t length = std::strtoul(got.c_str() + got.find(' ', own), nullptr, 10);
+    while (got.size() < end + 4 + length)
+      if (!more()) return false;
+    return got.compare(9, 3, "200") == 0;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 7) {
+    std::fprintf(stderr, "usage: load PORT PATH BODY HEAD CLIENTS SECONDS\n");
+    return 2;
+  }
+  const int port = std::atoi(argv[1]), count = std::atoi(argv[5]);
+  const double seconds = std::atof(argv[6]);
+  std::ifstream file(argv[3], std::ios::binary);
+  std::stringstream body;
+  body << file.rdbuf();
+  const std::string text = body.str(), head = std::atoi(argv[4]) ? std::string("Inference-Header-Content-Length: ") + argv[4] + "\r\n" : "";
+  const std::string request = std::string("POST ") + argv[2] +
+                              " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" + head +
+                              "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
+  std::vector<Client> clients(static_cast<size_t>(count));
+  for (Client& c : clients)
+    if (!c.open(port)) {
+      std::fprintf(stderr, "load: cannot connect\n");
+      return 1;
+    }
+  const auto from = Clock::now() + std::chrono::milliseconds(500);
+  const auto until = from + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  std::vector<std::thread> threads;
+  for (Client& c : clients)
+    threads.emplace_back([&] {
+      while (true) {
+        const auto begin = Clock::now();
+        if (begin >= until) break;
+        const bool fine = c.ask(request);
+        const auto end = Clock::now();
+        ++c.asked;
+        if (!fine && ++c.errors) break;
+        if (end >= from && end < until) c.times.push_back(std::chrono::duration<float, std::micro>(end - begin).count());
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  std::vector<float> all;
+  long errors = 0, asked = 0;
+  for (Client& c : clients) {
+    asked += c.asked;
+    all.insert(all.end(), c.times.begin(), c.times.end());
+    errors += c.errors;
+    close(c.fd);
+  }
+  std::sort(all.begin(), all.end());
+  const auto at = [&](double q) {
+    return all.empty() ? 0.0 : static_cast<double>(all[static_cast<size_t>(q * static_cast<double>(all.size() - 1))]);
+  };
+  std::printf(
+      "{\"clients\": %d, \"requests\": %zu, \"rate\": %.2f, \"p50\": %.0f, \"p90\": %.0f, \"p99\": %.0f, \"errors\": %ld, \"all\": %ld}\n",
+      count, all.size(), static_cast<double>(all.size()) / seconds, at(0.5), at(0.9), at(0.99), errors, asked);
+  return errors != 0;
+}

@@ -1,0 +1,228 @@
+"""Requests a second of an artifact behind Triton, behind the plain C++ service, and of the same program by ONNX Runtime behind a service of the same shape.
+
+    serving.py --models DIR --plain BIN --load BIN --triton BIN --backend libtriton_aotc.so [--ort BIN --ort-library libonnxruntime.so.1.32.0] [--out FILE]
+               [--clients 1,8,64] [--seconds 3] [--rounds 3] [--contexts N] [--batch 8] [--device N] [name ...]
+
+DIR is models.py's. All servers speak the v2 protocol with tensors as bytes over HTTP/1.1; each has N contexts (instances, threads that call Run) of one thread and joins up
+to `--batch` requests that wait; a training step has one context, since its parameters are the states of one. They run at the same time on the same processors and are asked
+in turns within each round, by clients on processors of their own that send again as soon as they are answered. Before that each answers one request, and the answers have to be
+the same. Processor time is the server's for a request, which hangs less on what else the machine does. Needs numpy and nothing else of Python. With --device a GPU's artifacts (NAME.cuda.so) are served from it; the tensors are the host's.
+"""
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import numpy
+
+TYPES = {"FP32": numpy.float32, "INT64": numpy.int64}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def get(port, path, body=None, headers=()):
+    """Status, headers, bytes; None while nobody answers."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, dict(headers)), timeout=300) as r:
+            return r.status, r.headers, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.headers, e.read()
+    except OSError:
+        return None
+
+
+class Server:
+    """One of them, with its request in a file."""
+
+    def __init__(self, o, kind, name, words, port):
+        self.kind, self.path, self.port = kind, f"/v2/models/{name}/infer", port
+        self.log = os.path.join(o.work, f"{name}.{kind}.log")
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(words, stdout=log, stderr=log, preexec_fn=lambda: os.sched_setaffinity(0, o.server_cpus))
+        end = time.monotonic() + 300
+        while not (answer := get(port, f"/v2/models/{name}/ready")) or answer[0] != 200:
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.stop()
+                with open(self.log) as log:
+                    raise RuntimeError(f"{kind} does not serve {name} ({self.process.returncode}): " + log.read()[-3000:])
+            time.sleep(0.05)
+        self.described = json.loads(get(port, f"/v2/models/{name}")[2])
+        self.body, self.head = os.path.join(o.work, f"{name}.{kind}.body"), 0
+
+    def ask(self, inputs):
+        """The outputs, by place."""
+        wired, data = [], b""
+        for t in self.described["inputs"]:
+            x = inputs[t["name"]]
+            wired.append({"name": t["name"], "shape": x.shape, "datatype": t["datatype"], "parameters": {"binary_data_size": x.nbytes}})
+            data += x.tobytes()
+        head = json.dumps({"inputs": wired, "parameters": {"binary_data_output": True}}).encode()
+        self.head = len(head)
+        with open(self.body, "wb") as f:
+            f.write(head + data)
+        status, headers, said = get(self.port, self.path, head + data, {"Inference-Header-Content-Length": str(len(head))})
+        assert status == 200, (self.kind, status, said[:2000])
+        size, outputs = int(headers["Inference-Header-Content-Length"]), []
+        at = size
+        for t in json.loads(said[:size])["outputs"]:
+            n = t["parameters"]["binary_data_size"]
+            outputs.append(numpy.frombuffer(said[at:at + n], TYPES[t["datatype"]]).reshape(t["shape"]))
+            at += n
+        return outputs
+
+    def used(self):
+        """Seconds of processor time so far."""
+        with open(f"/proc/{self.process.pid}/stat") as f:
+            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def load(self, o, clients):
+        before = self.used()
+        r = subprocess.run([o.load, str(self.port), self.path, self.body, str(self.head), str(clients), str(o.seconds)], capture_output=True, text=True,
+                           preexec_fn=lambda: os.sched_setaffinity(0, o.client_cpus))
+        if r.returncode or not r.stdout:
+            with open(self.log) as log:
+                raise RuntimeError(f"{self.kind} at {clients} clients: {r.stdout}{r.stderr}" + log.read()[-2000:])
+        told = json.loads(r.stdout)
+        return told | {"cpu_ms": 1e3 * (self.used() - before) / max(1, told["all"])}
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self.process.wait()
+
+
+def repository(o, name, artifact, contexts, batch):
+    """A folder for tritonserver with one model in it."""
+    folder = os.path.join(o.work, "repositories", name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(os.path.join(folder, name, "1"))
+    os.symlink(os.path.abspath(artifact), os.path.join(folder, name, "1", "model.so"))
+    parameter = 'parameters { key: "%s" value { string_value: "%s" } }\n'
+    kind = "KIND_CPU" if o.device < 0 else f"KIND_GPU gpus: [ {o.device} ]"
+    with open(os.path.join(folder, name, "config.pbtxt"), "w") as f:
+        f.write(f'backend: "aotc"\ninstance_group {{ kind: {kind} count: {contexts} }}\n' + (parameter % ("threads", "1") if o.device < 0 else ""))
+        f.write(f"max_batch_size: {batch}\ndynamic_batching {{}}\n" if batch > 1 else parameter % ("states", "instance"))
+    return folder
+
+
+def servers(o, name, batched):
+    contexts, batch = (o.contexts, o.batch) if batched else (1, 1)
+    artifact = os.path.join(o.models, name + (".so" if o.device < 0 else ".cuda.so"))
+    plain = os.path.join(o.work, name + ".so")  # the service calls a model as its file
+    if not os.path.exists(plain):
+        os.symlink(os.path.abspath(artifact), plain)
+    options = ["--host", "127.0.0.1", "--contexts", str(contexts), "--batch", str(batch), "--drain", "0", "--threads", "1"]
+    port = free_port()
+    yield Server(o, "plain", name, [o.plain, plain, *options, "--port", str(port), *(["--device", str(o.device)] if o.device >= 0 else [])], port)
+    backends = os.path.join(o.work, "backends")
+    os.makedirs(os.path.join(backends, "aotc"), exist_ok=True)
+    shutil.copy(o.backend, os.path.join(backends, "aotc", "libtriton_aotc.so"))
+    port = free_port()
+    yield Server(o, "triton", name, [o.triton, "--model-repository=" + repository(o, name, artifact, contexts, batch), "--backend-directory=" + backends,
+                                     "--http-address=127.0.0.1", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false", "--exit-timeout-secs=5",
+                                     *o.triton_option], port)
+    onnx = os.path.join(o.models, name + ".onnx")
+    if o.ort and o.device < 0 and os.path.exists(onnx):
+        port = free_port()
+        yield Server(o, "ort", name, [o.ort, o.ort_library, onnx, *options, "--port", str(port)], port)
+
+
+def inputs_of(o, name):
+    with open(os.path.join(o.models, name + ".json")) as f:
+        told = json.load(f)
+    g = numpy.random.default_rng(3)
+    draw = lambda i: g.standard_normal(i["shape"], numpy.float32) if i["dtype"] == "FP32" else g.integers(i.get("least", 0), max(i["below"], i.get("least", 0) + 1), i["shape"], numpy.int64)
+    return {k: draw(i) for k, i in told["inputs"].items()}, told["batch"]
+
+
+def measure(o, name):
+    inputs, batched = inputs_of(o, name)
+    running, rows = [], []
+    try:
+        for s in servers(o, name, batched):
+            running.append(s)
+        answers = [s.ask(inputs) for s in running]
+        apart = [max(float(numpy.abs(a.astype(numpy.float64) - b).max() / max(1e-9, numpy.abs(b).max())) for a, b in zip(x, answers[0], strict=True)) for x in answers]
+        if max(apart) > o.apart:
+            raise RuntimeError(f"{name}: answers are apart by {dict(zip([s.kind for s in running], apart, strict=True))}")
+        for clients in o.clients:
+            seen = {s.kind: [] for s in running}
+            for r in range(o.rounds):
+                for s in running[r % len(running):] + running[:r % len(running)]:
+                    seen[s.kind].append(s.load(o, clients))
+            row = {"model": name, "clients": clients, "contexts": o.contexts if batched else 1, "batch": o.batch if batched else 1, "device": o.device}
+            for kind, runs in seen.items():
+                row[kind] = {k: statistics.median(run[k] for run in runs) for k in ("rate", "p50", "p90", "p99", "cpu_ms")} | {"rates": [run["rate"] for run in runs]}
+                row[kind + "_over_plain"] = statistics.median(a["rate"] / max(b["rate"], 1e-9) for a, b in zip(runs, seen["plain"], strict=True))
+            if "ort" in seen:
+                row["triton_over_ort"] = statistics.median(a["rate"] / max(b["rate"], 1e-9) for a, b in zip(seen["triton"], seen["ort"], strict=True))
+            rows.append(row)
+            show(row)
+    finally:
+        for s in running:
+            s.stop()
+    return rows
+
+
+def show(row):
+    cell = lambda k: f"{row[k]['rate']:.1f} | {row[k]['p50'] / 1e3:.2f}, {row[k]['p99'] / 1e3:.2f}, {row[k]['cpu_ms']:.2f}" if k in row else "- | -"
+    ratio = lambda k: f"{row[k]:.2f}" if k in row else "-"
+    print(f"| {row['model']} | {row['clients']} | {cell('plain')} | {cell('triton')} | {cell('ort')} | {ratio('triton_over_plain')} | {ratio('triton_over_ort')} |", flush=True)
+
+
+def main(o):
+    cpus = sorted(os.sched_getaffinity(0))
+    clients = max(1, len(cpus) // 4)
+    o.server_cpus, o.client_cpus = set(cpus[:-clients] or cpus), set(cpus[-clients:])
+    o.contexts = o.contexts or len(o.server_cpus)
+    o.clients = [int(c) for c in o.clients.split(",")]
+    known = [n for n in ("minilm", "resnet50", "decoder", "train") if os.path.exists(os.path.join(o.models, n + (".so" if o.device < 0 else ".cuda.so")))]
+    print(f"{len(o.server_cpus)} processors serve, {len(o.client_cpus)} ask; {o.contexts} contexts of one thread, {o.batch} rows a batch, {o.rounds} rounds of {o.seconds} s in turns\n")
+    print("| model | clients | plain /s | p50, p99, processor ms | Triton /s | p50, p99, processor ms | ONNX Runtime /s | p50, p99, processor ms | Triton / plain | Triton / ONNX Runtime |\n" + "|---" * 10 + "|", flush=True)
+    rows, failed = [], []
+    with tempfile.TemporaryDirectory(prefix="serving") as o.work:
+        for name in o.names or known:
+            try:
+                rows += measure(o, name)
+            except (RuntimeError, AssertionError, OSError) as e:  # the others are still told
+                failed.append(name)
+                print(f"{name}: {e}", file=sys.stderr, flush=True)
+            if o.out:
+                with open(o.out, "w") as f:
+                    f.writelines(json.dumps(r) + "\n" for r in rows)
+    sys.exit(f"failed: {', '.join(failed)}" if failed or not rows else 0)
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("models", "plain", "load", "triton", "backend"):
+        p.add_argument("--" + name, required=True)
+    for name in ("ort", "ort-library", "out"):
+        p.add_argument("--" + name)
+    p.add_argument("--clients", default="1,8,64")
+    p.add_argument("--seconds", type=float, default=3)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--contexts", type=int)
+    p.add_argument("--batch", type=int, default=8)
+    p.add_argument("--device", type=int, default=-1)
+    p.add_argument("--apart", type=float, default=1e-3, help="of the largest number of an answer, at most")
+    p.add_argument("--triton-option", action="append", default=[], help="one more word for tritonserver")
+    p.add_argument("names", nargs="*", metavar="name")
+    main(p.parse_args())

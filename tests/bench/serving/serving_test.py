@@ -1,0 +1,51 @@
+"""serving.py end to end, for moments: a small net behind the plain service and behind Triton answers alike, is asked, and both are told; what is wrong is said.
+
+    serving_test.py --aotc BIN --plain BIN --load BIN --backend FILE --work DIR
+
+Without tritonserver (in AOTC_TRITON_VENV, which packaging/setup.sh makes) the exit status is 77. No figure is looked at: they are the machine's.
+"""
+import argparse
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+p = argparse.ArgumentParser()
+for name in ("aotc", "plain", "load", "backend", "work"):
+    p.add_argument("--" + name, required=True)
+o = p.parse_args()
+venv = os.environ.get("AOTC_TRITON_VENV") or os.path.expanduser("~/.cache/aotc/triton")
+found = glob.glob(os.path.join(venv, "lib", "python3*", "site-packages", "pytriton", "tritonserver", "bin", "tritonserver"))
+if not found:
+    print(f"there is no tritonserver in {venv}: skipped")
+    sys.exit(77)
+shutil.rmtree(o.work, ignore_errors=True)
+models = os.path.join(o.work, "models")
+subprocess.run([sys.executable, os.path.join(HERE, "models.py"), "--aotc", o.aotc, "--work", models, "--cpu", "portable", "mlp"], check=True)
+out = os.path.join(o.work, "rows.jsonl")
+words = [sys.executable, os.path.join(HERE, "serving.py"), "--models", models, "--plain", o.plain, "--load", o.load, "--backend", o.backend, "--seconds", "0.5", "--rounds", "2", "--clients", "1,5",
+         "--contexts", "2", "--out", out]
+r = subprocess.run([*words, "--triton", found[0], "mlp"], capture_output=True, text=True)
+assert r.returncode == 0, r.stdout + r.stderr
+with open(out) as f:
+    rows = [json.loads(line) for line in f]
+assert [(row["model"], row["clients"], row["contexts"], row["batch"]) for row in rows] == [("mlp", 1, 2, 8), ("mlp", 5, 2, 8)], rows
+assert all(len(row[kind]["rates"]) == 2 and row[kind]["p50"] <= row[kind]["p99"] for row in rows for kind in ("plain", "triton")) and r.stdout.count("| mlp |") == 2, r.stdout
+r = subprocess.run([*words, "--triton", found[0], "--triton-option=--backend-config=nothing", "mlp"], capture_output=True, text=True)
+assert r.returncode == 1 and "triton does not serve mlp" in r.stderr and "failed: mlp" in r.stderr, r.stdout + r.stderr
+# The clients count what is not answered with 200, and do not call it speed.
+with open(os.path.join(o.work, "body"), "wb") as f:
+    f.write(b"{}")
+server = subprocess.Popen([o.plain, os.path.join(models, "mlp.so"), "--host", "127.0.0.1", "--port", "0", "--drain", "0"], stdout=subprocess.PIPE, text=True)
+try:
+    port = server.stdout.readline().split("127.0.0.1:")[1].split("/")[0]
+    r = subprocess.run([o.load, port, "/v2/models/mlp/infer", os.path.join(o.work, "body"), "0", "3", "0.2"], capture_output=True, text=True)
+    assert r.returncode == 1 and json.loads(r.stdout)["errors"] == 3 and json.loads(r.stdout)["requests"] == 0, r.stdout
+finally:
+    server.terminate()
+    assert server.wait(60) == 0
+print("both were served and asked; faults are told")
