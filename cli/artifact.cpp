@@ -29,7 +29,7 @@ bool is_shared_object(const std::string& path) {
 }
 
 std::string stored_weights_text(const nlohmann::json& stored) {
-  std::string text = fmt::format("{} weights as {}: {:.1f} MB, {:.1f} MB as float32; rounding changed them by {:.2g}",
+  std::string text = fmt::format("{} weights as {}: {:.1f} MB, {:.1f} MB before; rounding changed them by {:.2g}",
                                  stored.at("weights").size(), stored.at("as").get<std::string>(), stored.at("bytes").get<double>() / 1e6,
                                  stored.at("bytes_before").get<double>() / 1e6, stored.at("error").get<double>());
   for (const nlohmann::json& l : stored.at("left"))

@@ -108,14 +108,15 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
            "CPU: batch-invariant results: a row has the same bits for any batch size, any other rows in the batch and any number of "
            "threads of one instruction set; matmuls sum in a fixed order, and one plan serves all sizes");
   add_option(app, "--weights", weights,
-             "CPU: store constant float32 weights of matmuls, and large embeddings, as int8, int4 or bf16, rounded to nearest; inputs, "
-             "sums and all else stay float32 (accuracy: the report, aotc verify)");
+             "store constant float32 weights of matmuls (GPUs: bfloat16 and float16 ones, too), and large embeddings, as int8, int4, fp8 "
+             "(float8_e4m3fn; GPUs) or bf16, rounded to nearest; inputs, sums and all else keep their types (accuracy: the report, aotc "
+             "verify)");
   add_option(app, "--max-weight-error", max_weight_error,
              "with --weights: fail if rounding changes a weight by more (relative L2 error); default: 0.01 for int8 (0.02 with "
-             "--activations), 0.15 for int4, 0.005 for bf16")
+             "--activations), 0.15 for int4, 0.04 for fp8, 0.005 for bf16")
       .positive();
   add_option(app, "--weight-group", weight_group,
-             "with --weights int8 or int4: consecutive values of a column that share a scale: 32, 64, 128, or 0 for the whole column "
+             "with --weights int8, int4 or fp8: consecutive values of a column that share a scale: 32, 64, 128, or 0 for the whole column "
              "(default: 32, with --activations 0)");
   add_option(app, "--activations", activations,
              "with --weights int8; int8: quantise the rows that these matmuls multiply, too, in each run, with a scale per row, where that "
@@ -199,8 +200,11 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.weights = passes::parse_weight_storage(weights, weight_group, activations);
   if (max_weight_error > 0 && !o.weights.any()) throw Diagnostic(ExitCode::usage, {}, "--max-weight-error is for --weights");
   o.weights.max_error = max_weight_error;
-  if (o.weights.any() && o.target.is_gpu())
-    throw Diagnostic(ExitCode::usage, {}, "--weights is for CPU artifacts: no kernel of a GPU takes weights of few bits")
+  if (o.weights.float8 && !o.target.isas.empty())
+    throw Diagnostic(ExitCode::usage, {}, "--weights fp8 is for GPU artifacts: no CPU code takes weights of 8-bit floats")
+        .note("give --weights int8 or int4, or --cuda without --cpu");
+  if (o.weights.int8_rows && o.target.is_gpu())
+    throw Diagnostic(ExitCode::usage, {}, "--activations is for CPU artifacts: no kernel of a GPU rounds rows as it runs")
         .note("leave it out, or build for the CPU (--cpu)");
   o.target.numerics.int8_rows = o.weights.int8_rows;
   o.target.numerics.winograd4 = winograd4;

@@ -44,8 +44,8 @@ Promise promise_of(const nlohmann::json& metadata) {
   if (metadata.contains("stored_weights")) {
     const nlohmann::json& stored = metadata["stored_weights"];
     p.int8_rows = stored.contains("activations");
-    const double usual =
-        passes::WeightStorage{stored.at("bits").get<int>(), 0, p.int8_rows}.most_error();  // artifacts of an older aotc do not say
+    const double usual = passes::WeightStorage{stored.at("bits").get<int>(), 0, p.int8_rows, 0, stored.value("float8", false)}
+                             .most_error();  // artifacts of an older aotc do not say
     p.max_loss = kLossFactor * stored.value("max_error", usual);
   }
   return p;

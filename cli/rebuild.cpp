@@ -30,7 +30,7 @@ pipeline::FrontOptions options_of(const Artifact& artifact, const std::string& a
   numerics.strassen = meta.value("strassen", false);
   if (o.target.is_gpu() && meta.contains("f32_matmul")) numerics.f32_matmul = parse_f32_matmul(meta["f32_matmul"].get<std::string>());
   for (const nlohmann::json& s : meta.at("states")) o.states.shared.push_back(s.at("name").get<std::string>());
-  if (meta.contains("stored_weights") && !o.target.is_gpu()) {
+  if (meta.contains("stored_weights")) {
     o.weights = pipeline::stored_weights_of(meta["stored_weights"]).storage;
     numerics.int8_rows = o.weights.int8_rows;
   }

@@ -25,7 +25,10 @@ constexpr ArchTraits kTraits[] = {
      .reduces_in_blocks = true,
      .rows_of_bags = true,
      .group_norms = true,
-     .fourier_in_blocks = true},
+     .fourier_in_blocks = true,
+     .weights_of_4_bits = true,
+     .weights_of_float8 = true,
+     .scales_by_column = true},
 };
 
 }  // namespace

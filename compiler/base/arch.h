@@ -30,7 +30,9 @@ struct ArchTraits {
   bool fourier_in_blocks = false;  ///< Fourier transforms are of a block of threads; else of lanes
   bool mixed_recurrences = false;  ///< a recurrence may have weights of another type than its values
   bool weights_of_4_bits = false;  ///< weights that four bits hold are stored so; else bytes
-  bool float32_by_bytes = false;   ///< products with weights in bytes are of float32; else of the values' own type
+  bool float32_by_bytes = false;   ///< products with weights in bytes are of float32; else of the values' own type, of 16 bits, too
+  bool weights_of_float8 = false;  ///< weights may be 8-bit floats with scales
+  bool scales_by_column = false;   ///< scales of weights of few bits lie as [n, groups]; else [groups, n]
   bool scaled_additions = false;   ///< a scaled input may be added to a convolution as one of its weights
 };
 const ArchTraits& traits_of(Arch arch);

@@ -85,6 +85,8 @@ class Form {
   virtual bool takes_twins() const { return false; }
   /// Whether it computes operand 0 (a) or 1 (b) of a contraction in a prologue: asked by the fusion, before there is a kernel.
   virtual Fit takes_prologue(DType, uint32_t /*operand*/, const Machine&) const { return {false, ""}; }
+  /// The same of operand b where it is a weight of few bits alone (loop/quantised.h).
+  virtual Fit takes_few_bits(DType, const Machine&) const { return {false, ""}; }
   /// The parameter that is stored in another form than the constant has, and that form.
   virtual std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::Kernel&, const Choice&) const { return std::nullopt; }
   /// Whether the entry that it calls may compute some rows of pixels alone, as a stage of aotc_strips: channels-last convolutions and

@@ -16,6 +16,12 @@ loop::FusionRules rules_of(const Machine& machine) {
     return last;
   };
   if (machine.is_gpu()) {
+    r.few_bits = [machine](DType dtype) {
+      Fit last{false, ""};
+      for (const Form* f : forms_of(machine.arch))
+        if (last = f->takes_few_bits(dtype, machine); last) return last;
+      return last;
+    };
     constexpr int64_t kPointBytes = 4;  // read and written, of 16 bits each
     r.row_bytes = machine.shared_bytes;
     r.matrix_lookup = 4;   // loads that jump take the place of copies that need no registers

@@ -1,6 +1,7 @@
 #include "forms/weight_form.h"
 
 #include "aotc/detail/library_abi.h"
+#include "forms/slabs.h"
 
 namespace aotc::forms {
 
@@ -18,10 +19,11 @@ int64_t Panels::stored_rows(const Matrix& m) const {
 
 int64_t Panels::elems() const {
   int64_t n = 0;
-  for (const Matrix& m : matrices)
-    n += (column_groups ? m.cols : (m.cols + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N) * stored_rows(m);
+  for (const Matrix& m : matrices) n += (m.cols + unit_columns() - 1) / unit_columns() * unit_columns() * stored_rows(m);
   return n * parts;
 }
+
+int64_t Panels::unit_columns() const { return column_groups ? 1 : slabs ? kSlabColumns : int64_t{AOTC_PANEL_N}; }
 
 int64_t Panels::bytes() const { return bits ? elems() * bits / 8 : elems() * dtype_bytes(dtype); }
 

@@ -37,9 +37,10 @@ struct Panels {
   int64_t column_groups = 0;
   /// 2, of f32 columns: all of them rounded to TF32, then what that leaves of them (kernels/cuda/gemm.cuh, tf32_split). 1: as they are.
   int parts = 1;
-  /// 8 or 4: integers of so many bits in the form of gemm_quant (library_abi.h); the constant's are bytes, as is `dtype`. 0: whole
-  /// elements.
+  /// 8 or 4: numbers of so many bits in the form of gemm_quant (library_abi.h), or in slabs; the constant's are bytes, as is `dtype`. 0:
+  /// whole elements.
   int bits = 0;
+  bool slabs = false;  ///< of `bits`: as GPUs take them (forms/slabs.h)
   /// Of `bits`: every `line` rows (0: all of a matrix) are filled up with zeros to a multiple of `step`, one of AOTC_QUANT_BLOCK.
   int64_t line = 0, step = AOTC_QUANT_BLOCK;
   int64_t col_stride = 1;
@@ -47,7 +48,8 @@ struct Panels {
   std::vector<Matrix> matrices;
   /// Rows of a matrix as they are stored: types that are multiplied in pairs have an even number.
   int64_t stored_rows(const Matrix& m) const;
-  int64_t elems() const;  ///< with padding
+  int64_t unit_columns() const;  ///< that are stored together: those of a matrix are filled up to a multiple
+  int64_t elems() const;         ///< with padding
   int64_t bytes() const;
   friend bool operator==(const Panels&, const Panels&) = default;
 };

@@ -129,12 +129,15 @@ struct Segment {
   int64_t mates = 0;
 };
 
-/// What the prologue of operand b makes when it is a weight of few bits: b[k, n] = values[n, k] * scales[k / group, n] + offsets[..].
+/// What the prologue of operand b makes when it is a weight of few bits: b[k, n] = values[n, k] * scales[k / group, n] + offsets[..],
+/// computed in float32, then rounded to the operands' type.
 struct QuantisedWeight {
-  ParamId values = kNone<ParamId>;                            ///< i8, u8 or bf16, dense [n, k]
-  ParamId scales = kNone<ParamId>, offsets = kNone<ParamId>;  ///< both bf16 or f32, dense [ceil(k / group), n]; kNone: ones, zeros
+  ParamId values = kNone<ParamId>;  ///< i8, u8, f8e4m3fn or bf16, dense [n, k]
+  /// Both bf16, both f16 or both f32, dense [ceil(k / group), n], or [n, ceil(k / group)] where by_column; kNone: ones, zeros.
+  ParamId scales = kNone<ParamId>, offsets = kNone<ParamId>;
   int64_t group = 0;
-  int bits = 8;  ///< 8: signed bytes; 4: numbers from 0 to 15; 16: bf16, without scales
+  int bits = 8;            ///< 8: signed bytes, f8e4m3fn; 4: numbers from 0 to 15; 16: bf16, without scales
+  bool by_column = false;  ///< of one group that serves all of k both orders are one; products of 16 bits say true then
 };
 
 struct MatmulKernel {

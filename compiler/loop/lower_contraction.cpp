@@ -112,7 +112,8 @@ class Product {
     for (Segment& s : k_.segments) complete_params(s.epilogue, k_.params);
     for (Operand* o : {&k_.a, &k_.b})
       if (o->prologue) complete_params(*o->prologue, k_.params);
-    k_.b_quantised = find_quantised(k_, [&](ParamId p) { return byte_range(g_, buffers_[last_->args().at(idx(p))]); });
+    k_.b_quantised = find_quantised(
+        k_, [&](ParamId p) { return byte_range(g_, buffers_[last_->args().at(idx(p))]); }, p_.rules.few_bits != nullptr);
     return {std::move(k_), last_->args()};
   }
 

@@ -309,6 +309,7 @@ class Parser {
       q.group = in_.integer();
       in_.want_word("bits");
       q.bits = static_cast<int>(in_.integer());
+      q.by_column = in_.accept_word("by_column");
       k.b_panels_read = in_.accept_word("panels");
       need_line();
     }

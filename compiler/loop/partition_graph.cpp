@@ -133,8 +133,12 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
 
 Fit Partitioner::try_prologue(const Node& n, uint32_t number, GroupId home, OperandAt& operand) {
   if (n.op != Op::matmul) return {false, ""};
-  if (p_.rules.prologue)
-    if (Fit takes = p_.rules.prologue(g_.type(operand.base).dtype, number); !takes) return takes;
+  if (p_.rules.prologue) {
+    const DType dtype = g_.type(operand.base).dtype;
+    Fit takes = p_.rules.prologue(dtype, number);
+    if (!takes && number == 1 && p_.rules.few_bits && made_of_few_bits(g_, operand.base)) takes = p_.rules.few_bits(dtype);
+    if (!takes) return takes;
+  }
   if (p_.is_leaf(operand.base) || forced(operand.base)) return {false, ""};
   for (ValueId v = n.inputs[number]; v != operand.base; v = g_.def(v)->inputs[0])  // read through views
     if (user_nodes_[idx(v)].size() != 1) return {false, ""};

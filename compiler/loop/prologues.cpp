@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "graph/pointwise.h"
@@ -124,19 +125,37 @@ class Finder {
 
 }  // namespace
 
-bool made_of_constants(const Graph& g, ValueId v) {
+namespace {
+
+/// The constants that v is made of; nullopt where a run brings something.
+std::optional<std::vector<ValueId>> constants_of(const Graph& g, ValueId v) {
   std::set<ValueId> seen;
-  std::vector<ValueId> left = {v};
+  std::vector<ValueId> left = {v}, constants;
   while (!left.empty()) {
     const ValueId u = left.back();
     left.pop_back();
     if (!seen.insert(u).second) continue;
-    if (g.values[u].kind == ValueKind::constant) continue;
+    if (g.values[u].kind == ValueKind::constant) {
+      constants.push_back(u);
+      continue;
+    }
     const Node* n = g.def(u);
-    if (!n || n->op == Op::sym) return false;
+    if (!n || n->op == Op::sym) return std::nullopt;
     left.insert(left.end(), n->inputs.begin(), n->inputs.end());
   }
-  return true;
+  return constants;
+}
+
+}  // namespace
+
+bool made_of_constants(const Graph& g, ValueId v) { return constants_of(g, v).has_value(); }
+
+bool made_of_few_bits(const Graph& g, ValueId v) {
+  const auto all = constants_of(g, v);
+  const auto elems = g.type(v).elems().as_const();
+  return all && elems && std::any_of(all->begin(), all->end(), [&](ValueId c) {
+           return dtype_bytes(g.type(c).dtype) < dtype_bytes(g.type(v).dtype) && 2 * g.type(c).elems().as_const().value_or(0) >= *elems;
+         });
 }
 
 Result<PrologueRule> find_prologue(const Partition& p, const std::vector<std::vector<NodeId>>& users, const IdVec<ValueId, Ints>& row_dims,

@@ -23,5 +23,7 @@ Result<PrologueRule> find_prologue(const Partition& p, const std::vector<std::ve
 
 /// Whether v depends on nothing that a run brings.
 bool made_of_constants(const Graph& g, ValueId v);
+/// Whether it is made of constants of which one has its elements (or half as many) in fewer bits.
+bool made_of_few_bits(const Graph& g, ValueId v);
 
 }  // namespace aotc::loop

@@ -14,16 +14,20 @@ class Finder {
 
   std::optional<QuantisedWeight> run() {
     const auto rows = k_.k.as_const(), columns = k_.n.as_const();
-    if (k_.in != DType::f32 || !rows || !columns || *rows == 0) return std::nullopt;
+    if (!rows || !columns || *rows == 0) return std::nullopt;
     rows_ = *rows, columns_ = *columns;
     InstId whole = kNone<InstId>;
     for (const Inst& i : e_.insts)
       if (i.kind == InstKind::store) whole = i.args[0];
+    if (k_.in != DType::f32) {
+      if (inst(whole).kind != InstKind::op || inst(whole).op != Op::cast || inst(whole).dtype != k_.in) return std::nullopt;
+      whole = inst(whole).args[0];
+    }
     if (const auto sum = parts(whole, Op::add))
       for (const size_t first : {0, 1})
         if (const auto q = product((*sum)[first], (*sum)[1 - first])) return q;
     if (const auto q = product(whole, std::nullopt)) return q;
-    return halves(whole);
+    return k_.in == DType::f32 ? halves(whole) : std::nullopt;
   }
 
  private:
@@ -56,32 +60,42 @@ class Finder {
       if (!values || !scales || (offset && !more)) continue;
       QuantisedWeight q{values->param, scales->param, more ? more->param : kNone<ParamId>, 0, 0};
       q.bits = bits_of(*values);
-      q.group = group_of(*scales);
+      const Grouped by = grouped(*scales);
+      q.group = by.group, q.by_column = by.by_column;
       const auto type = [&](const Inst& load) { return k_.params[load.param].dtype; };
-      if (q.bits && q.group && (!more || (group_of(*more) == q.group && type(*more) == type(*scales)))) return q;
+      if (q.bits && q.group && (!more || (grouped(*more) == by && type(*more) == type(*scales)))) return q;
     }
     return std::nullopt;
   }
 
   int bits_of(const Inst& load) const {
     const DType t = k_.params[load.param].dtype;
-    if ((t != DType::i8 && t != DType::u8) || !same(load.index, column_ * rows_ + row_)) return 0;
+    if ((t != DType::i8 && t != DType::u8 && t != DType::f8e4m3fn) || !same(load.index, column_ * rows_ + row_)) return 0;
+    if (t == DType::f8e4m3fn) return 8;
     const auto range = range_(load.param);
     if (range && range->first >= 0 && range->second < 16) return 4;
     return t == DType::i8 ? 8 : 0;
   }
 
-  /// 0: no parameter of scales.
-  int64_t group_of(const Inst& load) const {
+  /// How a parameter of scales lies; a group of 0: it is none.
+  struct Grouped {
+    int64_t group = 0;
+    bool by_column = false;
+    friend bool operator==(const Grouped&, const Grouped&) = default;
+  };
+  Grouped grouped(const Inst& load) const {
     const Param& p = k_.params[load.param];
-    if (p.dtype != DType::bf16 && p.dtype != DType::f32) return 0;
-    if (same(load.index, column_)) return rows_;
+    if (!is_half(p.dtype) && p.dtype != DType::f32) return {};
+    if (same(load.index, column_)) return {rows_, is_half(k_.in)};
     const auto elems = product_of(p.dims).as_const();
-    if (!elems || *elems % columns_ != 0) return 0;
+    if (!elems || *elems % columns_ != 0) return {};
     const int64_t groups = *elems / columns_;
-    for (int64_t g = AOTC_QUANT_BLOCK; g < rows_; g += AOTC_QUANT_BLOCK)
-      if ((rows_ + g - 1) / g == groups && same(load.index, floordiv(row_, g) * columns_ + column_)) return g;
-    return 0;
+    for (int64_t g = AOTC_QUANT_BLOCK; g < rows_; g += AOTC_QUANT_BLOCK) {
+      if ((rows_ + g - 1) / g != groups) continue;
+      if (same(load.index, floordiv(row_, g) * columns_ + column_)) return {g, false};
+      if (same(load.index, column_ * groups + floordiv(row_, g))) return {g, true};
+    }
+    return {};
   }
   static Expr product_of(const Exprs& dims) {
     Expr n = 1;
@@ -98,8 +112,9 @@ class Finder {
 
 }  // namespace
 
-std::optional<QuantisedWeight> find_quantised(const MatmulKernel& k, const ByteRange& range) {
+std::optional<QuantisedWeight> find_quantised(const MatmulKernel& k, const ByteRange& range, bool halves) {
   if (!k.b.prologue || k.b.prologue->inner.size() != 1) return std::nullopt;
+  if (k.in != DType::f32 && !(halves && is_half(k.in))) return std::nullopt;
   return Finder(k, range).run();
 }
 

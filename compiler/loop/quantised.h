@@ -11,6 +11,7 @@ namespace aotc::loop {
 using ByteRange = std::function<std::optional<std::pair<int, int>>(ParamId)>;
 
 /// nullopt where b's prologue computes anything else. Without known data signed bytes take 8 bits, and unsigned ones are not recognised.
-std::optional<QuantisedWeight> find_quantised(const MatmulKernel& k, const ByteRange& range);
+/// halves: products of 16 bits have such weights, too.
+std::optional<QuantisedWeight> find_quantised(const MatmulKernel& k, const ByteRange& range, bool halves);
 
 }  // namespace aotc::loop

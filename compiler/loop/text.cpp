@@ -124,9 +124,9 @@ class Printer {
     operand("b", k.b, k.params, k.syms, !k.b_constant ? "" : k.b_panels_read ? " constant panels" : " constant");
     if (k.twin) operand("twin", *k.twin, k.params, k.syms, "");
     if (const auto& q = k.b_quantised)
-      line("quantised {}{}{} group {} bits {}{}", k.params[q->values].name,
+      line("quantised {}{}{} group {} bits {}{}{}", k.params[q->values].name,
            q->scales == kNone<ParamId> ? "" : " scales " + k.params[q->scales].name,
-           q->offsets == kNone<ParamId> ? "" : " offsets " + k.params[q->offsets].name, q->group, q->bits,
+           q->offsets == kNone<ParamId> ? "" : " offsets " + k.params[q->offsets].name, q->group, q->bits, q->by_column ? " by_column" : "",
            k.b_panels_read ? " panels" : "");
     for (const Segment& s : k.segments) {
       line("segment {}{}", list_text({s.n_begin, s.n_end}, k.syms), s.mates ? fmt::format(" mates {}", s.mates) : "");

@@ -62,7 +62,9 @@ void align_products(Graph& g, PassContext& ctx) {
     const bool a_along = !lies_along_k(g, rows);
     const auto w_along = lies_along_k(g, n.inputs[1]);
     // Weights are filled up beforehand; another second operand would be copied, too.
-    const bool constant = g.values[w_along.value_or(n.inputs[1])].kind == ValueKind::constant;
+    const Value& weight = g.values[w_along.value_or(n.inputs[1])];
+    const bool constant = weight.kind == ValueKind::constant;
+    if (constant && ctx.rounded_weights.find(g.constants[weight.constant])) continue;  // of few bits it is computed, and needs no filling
     if (!constant || w.size() != 2 || (!a_along && !w_along) ||
         !is_worth(g, a, w.back(), *k, *k % 2 != 0 || !a_along || !w_along, uarch_of(ctx.target).gpu))
       continue;

@@ -20,7 +20,9 @@ template <class Pick>
 ValueId computed(Builder& b, const ByteWeight& w, const Pick& pick) {
   const ValueId values = b.cast(pick(w.values), DType::f32);
   if (w.scales == kNone<ValueId>) return values;
-  const auto part = [&](ValueId numbers) { return b.cast(spread(b, w, pick(b.permute(numbers, {1, 0}))), DType::f32); };
+  const auto part = [&](ValueId numbers) {
+    return b.cast(spread(b, w, pick(w.by_column ? numbers : b.permute(numbers, {1, 0}))), DType::f32);
+  };
   const ValueId v = b.binary(Op::mul, values, part(w.scales));
   return w.offsets == kNone<ValueId> ? v : b.binary(Op::add, v, part(w.offsets));
 }

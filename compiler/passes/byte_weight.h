@@ -1,14 +1,16 @@
 #pragma once
-// Weights of products as integers of few bits with scales: values * scales + offsets.
+// Weights of products as numbers of few bits with scales: values * scales + offsets.
 #include "graph/builder.h"
 
 namespace aotc::passes {
 
-/// Constants of a weight [n, k]: values of signed bytes [n, k]; scales and offsets (bfloat16 or float32) [groups, n], of which one serves
-/// `group` values of k. Without scales the values are the weight; without offsets all of these are zero.
+/// Constants of a weight [n, k]: values of signed bytes or of float8_e4m3fn [n, k]; scales and offsets (floats of 16 or 32 bits) [groups,
+/// n], by_column [n, groups], of which one serves `group` values of k. Without scales the values are the weight; without offsets all of
+/// these are zero.
 struct ByteWeight {
   int64_t n = 0, k = 0, group = 0, groups = 0;
   ValueId values = kNone<ValueId>, scales = kNone<ValueId>, offsets = kNone<ValueId>;
+  bool by_column = false;
 };
 
 /// The weight [n, k] as float32, as forms recognise it (loop/quantised.h).

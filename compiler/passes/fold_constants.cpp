@@ -56,7 +56,7 @@ class Folder {
       constant_[i] = true;
       leaf_bytes_[i] = static_cast<int64_t>(g_.constants[v.constant].bytes);
     }
-    const std::vector<bool> widens = widens_stored_bytes(g_);
+    const std::vector<bool> widens = widens_stored_bytes(g_, ctx_.target.traits().weights_of_float8);
     for (NodeId id : g_.order) {
       const Node& n = g_.nodes[id];
       bool all = n.op != Op::sym && n.op != Op::custom && numbers_only(n) && !widens[idx(id)];

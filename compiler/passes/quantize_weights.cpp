@@ -44,7 +44,7 @@ class Quantiser {
   };
 
   std::string refusal(const ConstData& c, const RoundedWeight* w, bool columns_first) const {
-    if (std::string why = weight_refusal(c); !why.empty()) return why;
+    if (std::string why = weight_refusal(c, ctx_); !why.empty()) return why;
     if (!w) return "it is not the archive's as it stands: computed, or cut out of others, when the model is built";
     if (w->columns_first != columns_first) return "another product multiplies it the other way round; it has the same rounded numbers";
     return {};
@@ -69,6 +69,7 @@ class Quantiser {
       return;
     }
     Stored s{w->columns_first, {w->n, w->k, w->group, w->groups}};
+    s.as.by_column = ctx_.target.traits().scales_by_column;
     const int64_t elems = w->n * w->k;
     if (ctx_.weights.bits == 16) {
       const auto* floats = reinterpret_cast<const uint32_t*>(c.data);
@@ -80,9 +81,14 @@ class Quantiser {
       s.as.values = add(c, constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, std::move(halves)));
     } else {
       const auto numbers = [&](const char* suffix, const std::vector<uint16_t>& v) {
-        return v.empty() ? kNone<ValueId> : add(c, constant_of(c.name + suffix, DType::bf16, {w->groups, w->n}, v));
+        if (v.empty()) return kNone<ValueId>;
+        if (!s.as.by_column) return add(c, constant_of(c.name + suffix, w->scale_type(), {w->groups, w->n}, v));
+        std::vector<uint16_t> columns(v.size());
+        for (int64_t j = 0; j < w->n; ++j)
+          for (int64_t g = 0; g < w->groups; ++g) columns[static_cast<size_t>(j * w->groups + g)] = v[static_cast<size_t>(g * w->n + j)];
+        return add(c, constant_of(c.name + suffix, w->scale_type(), {w->n, w->groups}, std::move(columns)));
       };
-      ConstData values = constant_of(c.name + ".values", DType::i8, {w->n, w->k}, w->values);
+      ConstData values = constant_of(c.name + ".values", ctx_.weights.float8 ? DType::f8e4m3fn : DType::i8, {w->n, w->k}, w->values);
       if (c.exchangeable && ctx_.weights.bits == 4) values.bits = 4;
       s.as.values = add(c, std::move(values));
       s.as.scales = numbers(".scales", w->scales), s.as.offsets = numbers(".offsets", w->offsets);
@@ -90,7 +96,7 @@ class Quantiser {
     if (ctx_.stored)
       ctx_.stored->weights.push_back(
           {c.name, elems, elems * std::max(ctx_.weights.bits, least) / 8 + static_cast<int64_t>(2 * (w->scales.size() + w->offsets.size())),
-           w->error()});
+           w->error(), static_cast<int64_t>(c.bytes)});
     stored_.emplace(p.constant, std::move(s));
   }
 
@@ -105,13 +111,15 @@ class Quantiser {
       const auto it = stored_.find(p->constant);
       if (it == stored_.end() || it->second.columns_first != p->columns_first) return std::nullopt;
       const DType result = g_.type(n.outputs[0]).dtype;
+      const DType type = g_.type(n.inputs[1]).dtype;
       const ValueId a = n.inputs[0];
-      return b.matmul(a, b.permute(floats_of(b, it->second.as), {1, 0}), result);
+      return b.matmul(a, b.permute(b.cast(floats_of(b, it->second.as), type), {1, 0}), result);
     }
     if (!looks_up_rows(n)) return std::nullopt;
     const auto it = stored_.find(n.inputs[0]);
     if (it == stored_.end() || !it->second.columns_first) return std::nullopt;
-    return picked_floats_of(b, it->second.as, n.inputs[1]);
+    const DType type = g_.type(n.inputs[0]).dtype;
+    return b.cast(picked_floats_of(b, it->second.as, n.inputs[1]), type);
   }
 
   Graph& g_;

@@ -3,7 +3,7 @@
 
 namespace aotc::passes {
 struct PassContext;
-/// Products of weights that round_weights rounded read `integers * scales + offsets` (or bfloat16), computed from constants of few bits; so
+/// Products of weights that round_weights rounded read `values * scales + offsets` (or bfloat16), computed from constants of few bits; so
 /// do lookups in them. What else reads them keeps the floats, which are the same numbers. Requires folded constants; nothing may fold them
 /// afterwards.
 void quantize_weights(Graph&, PassContext&);

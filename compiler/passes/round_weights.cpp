@@ -1,7 +1,6 @@
 #include "passes/round_weights.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 
@@ -25,11 +24,11 @@ class WeightRounder {
       const Node& n = g_.nodes[id];
       if (n.op != Op::matmul || fixed_[idx(n.inputs[0])]) continue;
       const auto w = archive_weight(n);
-      if (w && !chosen.count(w->constant) && weight_refusal(g_.constants[g_.values[w->constant].constant]).empty())
+      if (w && !chosen.count(w->constant) && weight_refusal(g_.constants[g_.values[w->constant].constant], ctx_).empty())
         chosen.emplace(w->constant, *w);
     }
     for (const NodeId id : g_.order)
-      if (const auto table = large_table(g_.nodes[id]); table && weight_refusal(g_.constants[g_.values[*table].constant]).empty())
+      if (const auto table = large_table(g_.nodes[id]); table && weight_refusal(g_.constants[g_.values[*table].constant], ctx_).empty())
         chosen.emplace(*table, ProductWeight{*table, true});
     for (const auto& [v, w] : chosen) round(v, w.columns_first);
   }
@@ -71,12 +70,10 @@ class WeightRounder {
 
   void round(ValueId v, bool columns_first) {
     const ConstData from = g_.constants[g_.values[v].constant];
-    const int64_t rows = *from.type.dims[0].as_const(), columns = *from.type.dims[1].as_const();
-    const auto w = std::make_shared<RoundedWeight>(
-        round_weight(reinterpret_cast<const float*>(from.data), rows, columns, columns_first, ctx_.weights));
+    const auto w = std::make_shared<RoundedWeight>(round_weight(from, columns_first, ctx_.weights));
     ConstData to = from;
-    to.keepalive = w->floats;
-    to.data = reinterpret_cast<const std::byte*>(w->floats->data());
+    to.keepalive = w->numbers;
+    to.data = w->numbers->data();
     ctx_.rounded_weights.add(to, w);
     if (ctx_.stored) ctx_.stored->rounded.push_back({from.name, columns_first, w->error()});
     g_.replace_all_uses(v, g_.add_constant(std::move(to)));
@@ -87,17 +84,26 @@ class WeightRounder {
   std::vector<bool> fixed_;
 };
 
+template <class T>
+bool all_finite(const ConstData& c, T exponent) {
+  const auto* data = reinterpret_cast<const T*>(c.data);
+  return std::all_of(data, data + c.bytes / sizeof(T), [&](T bits) { return (bits & exponent) != exponent; });
+}
+bool all_finite(const ConstData& c) {
+  if (c.type.dtype == DType::f32) return all_finite<uint32_t>(c, 0x7f800000);
+  return all_finite<uint16_t>(c, c.type.dtype == DType::f16 ? 0x7c00 : 0x7f80);
+}
+
 }  // namespace
 
-std::string weight_refusal(const ConstData& c) {
+std::string weight_refusal(const ConstData& c, const PassContext& ctx) {
+  const DType t = c.type.dtype;
   if (c.type.rank() != 2) return "it has a batch dimension";
-  if (c.type.dtype != DType::f32) return fmt::format("it is {}, not float32", dtype_name(c.type.dtype));
+  if (t != DType::f32 && (ctx.target.traits().float32_by_bytes || !is_half(t))) return fmt::format("it is {}, not float32", dtype_name(t));
+  if (is_half(t) && ctx.weights.bits == 16) return fmt::format("it is {}, which has 16 bits", dtype_name(t));
   if (!has_data(c)) return "its data are not known";
   if (*c.type.elems().as_const() < kSmallest) return "it is small";
-  const auto* data = reinterpret_cast<const float*>(c.data);
-  if (!std::all_of(data, data + c.bytes / sizeof(float), [](float x) { return std::isfinite(x); }))
-    return "it has infinities or numbers that are none";
-  return {};
+  return all_finite(c) ? "" : "it has infinities or numbers that are none";
 }
 
 void round_weights(Graph& g, PassContext& ctx) {

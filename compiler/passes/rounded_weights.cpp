@@ -3,48 +3,119 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "base/diagnostic.h"
+#include "graph/scalar.h"
 
 namespace aotc::passes {
 namespace {
 
-/// The next bfloat16 that is not smaller.
-float bf16_above(float x) {
-  const uint32_t bits = std::bit_cast<uint32_t>(x), high = bits & 0xffff0000;
-  return std::bit_cast<float>((bits & 0xffff) && !(bits >> 31) ? high + 0x10000 : high);
-}
-float bf16_below(float x) { return -bf16_above(-x); }
-uint16_t bf16_bits(float x) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16); }
-/// The nearest, ties to even; none is infinite.
+constexpr float kMostFloat8 = 448;
+
+/// The floats of 16 bits that scales have, as their bits.
+struct Half {
+  DType dtype;
+  float wide(uint16_t bits) const { return dtype == DType::f16 ? half_to_float(bits) : bfloat_to_float(bits); }
+  uint16_t near(float x) const { return dtype == DType::f16 ? float_to_half(x) : float_to_bfloat(x); }
+  /// The least that is not smaller.
+  uint16_t above(float x) const {
+    const uint16_t bits = near(x);
+    if (!(wide(bits) < x)) return bits;
+    return static_cast<uint16_t>(bits & 0x8000 ? bits - 1 : bits + 1);
+  }
+  uint16_t below(float x) const { return above(-x) ^ 0x8000; }
+};
+
+/// The nearest bfloat16, ties to even; none is infinite.
 float bf16_near(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x), up = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000;
   return std::isfinite(std::bit_cast<float>(up)) ? std::bit_cast<float>(up) : std::bit_cast<float>(bits & 0xffff0000);
 }
 
-/// Group g of column j: element i of it is at data[at + i * step].
-void round_group(RoundedWeight& q, const float* data, std::vector<float>& floats, int64_t j, int64_t g, int64_t at, int64_t step,
-                 const WeightStorage& storage) {
-  const bool shifted = storage.bits == 4;
-  const float low = shifted ? 0 : -127, high = shifted ? 15 : 127;
+/// x as an element of the constant's type.
+float in_type(DType t, float x) {
+  if (t == DType::f32) return x;
+  return t == DType::f16 ? half_to_float(float_to_half(x)) : bfloat_to_float(float_to_bfloat(x));
+}
+
+/// The values of one group and what they stand for.
+class Group {
+ public:
+  Group(const RoundedWeight& q, const WeightStorage& storage) : type_(q.dtype), half_{q.scale_type()}, storage_(storage) {}
+
+  uint16_t scale_bits = 0, offset_bits = 0;
+  void spans(float least, float most) {
+    const bool shifted = storage_.bits == 4;
+    offset_bits = shifted ? half_.below(least) : 0;
+    offset_ = half_.wide(offset_bits);
+    const float step = shifted ? (most - offset_) / 15 : std::max(most, -least) / (storage_.float8 ? kMostFloat8 : 127);
+    // The range of floats may be twice the largest.
+    scale_bits = half_.above(std::isfinite(step) ? step : static_cast<float>((static_cast<double>(most) - offset_) / 15));
+    scale_ = half_.wide(scale_bits);
+  }
+  int8_t nearest(float x) const {
+    if (!(scale_ > 0)) return 0;
+    const float v = (x - offset_) / scale_;
+    if (storage_.float8) return static_cast<int8_t>(toward_zero(float_to_e4m3fn(v)));
+    const auto [least, most] = storage_.bits == 4 ? std::pair(0, 15) : std::pair(-127, 127);
+    int n = static_cast<int>(std::clamp(std::nearbyint(v), static_cast<float>(least), static_cast<float>(most)));
+    // A scale is rounded up: its largest multiple may be none of the type's numbers.
+    while (n != 0 && !std::isfinite(number(static_cast<int8_t>(n)))) n -= n > 0 ? 1 : -1;
+    return static_cast<int8_t>(n);
+  }
+  float number(int8_t v) const {
+    const float wide = storage_.float8 ? e4m3fn_to_float(static_cast<uint8_t>(v)) : static_cast<float>(v);
+    return in_type(type_, wide * scale_ + offset_);
+  }
+
+ private:
+  uint8_t toward_zero(uint8_t v) const {
+    while ((v & 0x7f) && !std::isfinite(number(static_cast<int8_t>(v)))) --v;
+    return v;
+  }
+  const DType type_;
+  const Half half_;
+  const WeightStorage& storage_;
+  float scale_ = 0, offset_ = 0;
+};
+
+/// Group g of column j: element i of it is at data[at + i * step], and is replaced.
+void round_group(RoundedWeight& q, float* data, int64_t j, int64_t g, int64_t at, int64_t step, const WeightStorage& storage) {
   const int64_t begin = g * q.group, end = std::min(q.k, begin + q.group);
   float least = data[at + begin * step], most = least;
   for (int64_t i = begin; i < end; ++i) least = std::min(least, data[at + i * step]), most = std::max(most, data[at + i * step]);
-  const float offset = shifted ? bf16_below(least) : 0;
-  const float scale = bf16_above(shifted ? (most - offset) / high : std::max(most, -least) / high);
+  Group group(q, storage);
+  group.spans(least, most);
   const auto place = static_cast<size_t>(g * q.n + j);
-  q.scales[place] = bf16_bits(scale);
-  if (shifted) q.offsets[place] = bf16_bits(offset);
+  q.scales[place] = group.scale_bits;
+  if (!q.offsets.empty()) q.offsets[place] = group.offset_bits;
   for (int64_t i = begin; i < end; ++i) {
-    const float v = scale > 0 ? std::clamp(std::nearbyint((data[at + i * step] - offset) / scale), low, high) : 0;
-    q.values[static_cast<size_t>(j * q.k + i)] = static_cast<int8_t>(v);
-    floats[static_cast<size_t>(at + i * step)] = v * scale + offset;
+    const int8_t v = group.nearest(data[at + i * step]);
+    q.values[static_cast<size_t>(j * q.k + i)] = v;
+    data[at + i * step] = group.number(v);
   }
+}
+
+/// Element i as a float.
+float widened(const ConstData& c, size_t i) {
+  if (c.type.dtype == DType::f32) return reinterpret_cast<const float*>(c.data)[i];
+  return Half{c.type.dtype}.wide(reinterpret_cast<const uint16_t*>(c.data)[i]);
+}
+std::vector<std::byte> narrowed(DType t, const std::vector<float>& floats) {
+  std::vector<std::byte> bytes(floats.size() * static_cast<size_t>(dtype_bytes(t)));
+  if (t == DType::f32) {
+    std::memcpy(bytes.data(), floats.data(), bytes.size());
+  } else {
+    const Half half{t};
+    std::transform(floats.begin(), floats.end(), reinterpret_cast<uint16_t*>(bytes.data()), [&](float f) { return half.near(f); });
+  }
+  return bytes;
 }
 
 /// Columns [begin, begin + n) of w.
 RoundedWeight columns_of(const RoundedWeight& w, int64_t begin, int64_t n) {
-  RoundedWeight part{w.columns_first, n, w.k, w.group, w.groups, nullptr, {}, {}, {}, 0, 0};
+  RoundedWeight part{w.columns_first, n, w.k, w.group, w.groups, w.dtype, nullptr, {}, {}, {}, 0, 0};
   if (!w.values.empty()) part.values.assign(w.values.begin() + begin * w.k, w.values.begin() + (begin + n) * w.k);
   for (int64_t g = 0; g < w.groups; ++g) {
     const auto take = [&](const std::vector<uint16_t>& from, std::vector<uint16_t>& to) {
@@ -60,29 +131,30 @@ RoundedWeight columns_of(const RoundedWeight& w, int64_t begin, int64_t n) {
 
 }  // namespace
 
-RoundedWeight round_weight(const float* data, int64_t rows, int64_t columns, bool columns_first, const WeightStorage& storage) {
+RoundedWeight round_weight(const ConstData& c, bool columns_first, const WeightStorage& storage) {
+  const int64_t rows = *c.type.dims.at(0).as_const(), columns = *c.type.dims.at(1).as_const();
   RoundedWeight q;
-  q.columns_first = columns_first;
+  q.columns_first = columns_first, q.dtype = c.type.dtype;
   q.n = columns_first ? rows : columns, q.k = columns_first ? columns : rows;
-  const auto elems = static_cast<size_t>(rows * columns);
-  std::vector<float> floats(elems);
+  std::vector<float> floats(static_cast<size_t>(rows * columns));
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = widened(c, i);
   if (storage.bits == 16) {
-    std::transform(data, data + elems, floats.begin(), bf16_near);
+    std::transform(floats.begin(), floats.end(), floats.begin(), bf16_near);
   } else {
     q.group = storage.group && storage.group < q.k ? storage.group : q.k;
     q.groups = (q.k + q.group - 1) / q.group;
-    q.values.resize(elems);
+    q.values.resize(floats.size());
     q.scales.resize(static_cast<size_t>(q.n * q.groups));
     if (storage.bits == 4) q.offsets.resize(q.scales.size());
     for (int64_t j = 0; j < q.n; ++j)
       for (int64_t g = 0; g < q.groups; ++g)
-        round_group(q, data, floats, j, g, columns_first ? j * q.k : j, columns_first ? 1 : q.n, storage);
+        round_group(q, floats.data(), j, g, columns_first ? j * q.k : j, columns_first ? 1 : q.n, storage);
   }
-  for (size_t i = 0; i < elems; ++i) {
-    const double x = data[i], off = x - floats[i];
+  for (size_t i = 0; i < floats.size(); ++i) {
+    const double x = widened(c, i), off = x - floats[i];
     q.lost += off * off, q.all += x * x;
   }
-  q.floats = std::make_shared<const std::vector<float>>(std::move(floats));
+  q.numbers = std::make_shared<const std::vector<std::byte>>(narrowed(q.dtype, floats));
   return q;
 }
 
@@ -122,7 +194,7 @@ void RoundedWeights::add_beside(const ConstData& whole, const std::vector<const 
     widen(sum.scales, part->scales), widen(sum.offsets, part->offsets);
     sum.n += part->n, sum.lost += part->lost, sum.all += part->all;
   }
-  sum.floats = nullptr;
+  sum.numbers = nullptr;
   add(whole, std::make_shared<RoundedWeight>(std::move(sum)));
 }
 
@@ -134,8 +206,9 @@ std::shared_ptr<const RoundedWeight> RoundedWeights::find(const ConstData& c) co
   const auto offset = static_cast<size_t>(c.data - data);
   if (offset + c.bytes > entry.bytes) return nullptr;
   const RoundedWeight& w = *entry.weight;
-  const size_t row = static_cast<size_t>(w.columns_first ? w.k : w.n) * sizeof(float);
-  if (c.type.rank() != 2 || c.type.dtype != DType::f32 || !c.type.dims[1].is(static_cast<int64_t>(row / sizeof(float)))) return nullptr;
+  const int64_t columns = w.columns_first ? w.k : w.n;
+  const size_t row = static_cast<size_t>(columns * dtype_bytes(w.dtype));
+  if (c.type.rank() != 2 || c.type.dtype != w.dtype || !c.type.dims[1].is(columns)) return nullptr;
   if (c.bytes == entry.bytes) return entry.weight;
   if (!w.columns_first || offset % row != 0) return nullptr;
   return std::make_shared<RoundedWeight>(columns_of(w, static_cast<int64_t>(offset / row), static_cast<int64_t>(c.bytes / row)));

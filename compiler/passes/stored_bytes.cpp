@@ -59,10 +59,15 @@ using Floats = Strided<float>;
 
 /// ints * scale + offset, elementwise.
 struct Affine {
-  Strided<int16_t> ints;
+  Strided<int16_t> ints;  ///< float8: the bits of float8_e4m3fn
   std::optional<Floats> scale, offset;
   std::string name;
+  bool float8 = false;
+  /// Whether the program computes float32(ints * scale) + offset, and rounds nothing but the whole: then to `rounded`.
+  bool exact = true;
+  std::optional<DType> rounded = {};
 };
+constexpr int kExactHalves = 256;  ///< integers up to here are numbers of every type of 16 bits
 
 /// Reads what constants make of integers.
 class Reader {
@@ -72,8 +77,13 @@ class Reader {
   std::optional<Affine> affine(ValueId v) const {
     const Node* n = g_.def(v);
     if (!n) return std::nullopt;
+    const DType type = g_.type(v).dtype;
     if (n->op == Op::cast && is_int(g_.type(n->inputs[0]).dtype)) return integers(n->inputs[0]);
-    if (n->op == Op::cast) return affine(n->inputs[0]);
+    if (n->op == Op::cast && g_.type(n->inputs[0]).dtype == DType::f8e4m3fn) return floats(n->inputs[0]);
+    if (n->op == Op::cast) {
+      auto x = affine(n->inputs[0]);
+      return x ? std::optional(rounded(std::move(*x), type)) : std::nullopt;
+    }
     if (is_view_of_all(n->op)) {
       auto x = affine(n->inputs[0]);
       if (!x) return std::nullopt;
@@ -87,7 +97,8 @@ class Reader {
       if (first == 1 && n->op == Op::sub) break;
       auto x = affine(n->inputs[first]);
       const auto by = x ? number(n->inputs[1 - first]) : std::nullopt;
-      if (by) return n->op == Op::mul ? scaled(std::move(*x), *by) : shifted(std::move(*x), *by, n->op == Op::sub ? -1.0f : 1.0f);
+      if (by)
+        return rounded(n->op == Op::mul ? scaled(std::move(*x), *by) : shifted(std::move(*x), *by, n->op == Op::sub ? -1.0f : 1.0f), type);
     }
     return std::nullopt;
   }
@@ -115,18 +126,27 @@ class Reader {
   }
 
  private:
+  static Affine rounded(Affine x, DType to) {
+    if (!is_half(to) || (!x.scale && !x.offset)) return x;
+    x.exact = x.exact && (!x.rounded || x.rounded == to);
+    x.rounded = to;
+    return x;
+  }
   static Affine scaled(Affine x, const Floats& by) {
+    x.exact = x.exact && !x.rounded && !x.scale && !x.offset;
     const auto times = [](float a, float b) { return a * b; };
     x.scale = x.scale ? x.scale->with(by, times) : by;
     if (x.offset) x.offset = x.offset->with(by, times);
     return x;
   }
   static Affine shifted(Affine x, const Floats& by, float sign) {
-    bool whole = !x.scale && !x.offset;
+    bool whole = !x.scale && !x.offset && !x.float8;
     by.each([&](float f) { whole = whole && std::fabs(f) <= 255 && f == std::nearbyint(f); });
     if (whole) {
       x.ints = x.ints.with(by, [&](int16_t i, float f) { return static_cast<int16_t>(static_cast<float>(i) + sign * f); });
+      x.ints.each([&](int16_t i) { x.exact = x.exact && std::abs(i) <= kExactHalves; });
     } else {
+      x.exact = x.exact && !x.rounded && !x.offset;
       const Floats zero = Floats::one(0, x.ints.dims);
       x.offset = (x.offset ? *x.offset : zero).with(by, [&](float a, float b) { return a + sign * b; });
     }
@@ -144,6 +164,13 @@ class Reader {
       ints[i] = static_cast<int16_t>(wide[i]);
     }
     return Affine{Strided<int16_t>::dense(std::move(ints), t.dims), {}, {}, name_of(v)};
+  }
+  std::optional<Affine> floats(ValueId v) const {
+    const HostTensor t = held(v);
+    const auto* bits = reinterpret_cast<const uint8_t*>(t.bytes.data());
+    Affine x{Strided<int16_t>::dense({bits, bits + t.bytes.size()}, t.dims), {}, {}, name_of(v)};
+    x.float8 = true;
+    return x;
   }
 
   std::optional<Floats> number(ValueId v) const {
@@ -208,7 +235,8 @@ int64_t group_of(const Affine& w) {
 
 class Keeper {
  public:
-  Keeper(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), fixed_(fixed_values(g)), widens_(widens_stored_bytes(g)) {}
+  Keeper(Graph& g, PassContext& ctx)
+      : g_(g), ctx_(ctx), fixed_(fixed_values(g)), widens_(widens_stored_bytes(g, ctx.target.traits().weights_of_float8)) {}
 
   void run() {
     if (std::find(widens_.begin(), widens_.end(), true) == widens_.end()) return;
@@ -244,7 +272,7 @@ class Keeper {
       for (auto* part : {&w->scale, &w->offset})
         if (*part) *part = (*part)->permuted({1, 0});
     if (w && !columns_first) w->ints = w->ints.permuted({1, 0});
-    const auto& as = found_[{root, columns_first}] = w ? stored(std::move(*w)) : std::nullopt;
+    const auto& as = found_[{root, columns_first}] = w ? stored(*w, root, columns_first) : std::nullopt;
     if (!as && !folded_.count(root) && *g_.type(root).bytes().as_const() <= ctx_.fold_limit_bytes) {
       const Reader read(g_);
       auto data = std::make_shared<std::vector<std::byte>>(read.held(root).bytes);
@@ -253,49 +281,104 @@ class Keeper {
     }
   }
 
-  std::optional<ByteWeight> stored(Affine w) {
+  std::optional<ByteWeight> stored(const Affine& w, ValueId root, bool columns_first) {
     ByteWeight s{w.ints.dims[0], w.ints.dims[1], 0, 0};
+    s.by_column = ctx_.target.traits().scales_by_column;
     s.group = group_of(w);
-    if (s.group == 1 && s.k > 1) return std::nullopt;
+    if ((s.group == 1 && s.k > 1) || (w.float8 && w.offset)) return std::nullopt;
     s.groups = (s.k + s.group - 1) / s.group;
+    for (const Bytes& as : ways(w))
+      if (const auto found = stored_as(w, as, s, root, columns_first)) return found;
+    return std::nullopt;
+  }
+
+  /// How the values are stored: without `base`, as this type.
+  struct Bytes {
+    int base;
+    DType type;
+  };
+  /// The fewest bits first. Products of CPUs are as exact in all ways.
+  std::vector<Bytes> ways(const Affine& w) const {
+    if (w.float8) return {{0, DType::f8e4m3fn}};
+    const bool exactly = !ctx_.target.traits().float32_by_bytes;
     int least = std::numeric_limits<int>::max(), most = std::numeric_limits<int>::min();
     w.ints.each([&](int16_t i) { least = std::min<int>(least, i), most = std::max<int>(most, i); });
-    // What four bits hold begins at 0; the rest are signed bytes.
-    const bool four = most - least < 16 && ctx_.target.traits().weights_of_4_bits;
-    if (most - least > 255) return std::nullopt;
-    const int base = four ? least : least < -128 || most > 127 ? least + 128 : 0;
+    if (most - least > 255) return {};
+    std::vector<Bytes> all;
+    // What four bits hold begins at 0. A power of two times a scale has the scale's bits.
+    if (most - least < 16 && ctx_.target.traits().weights_of_4_bits)
+      all.push_back({exactly && least >= 0 && most < 16 ? 0 : exactly && least >= -8 && most < 8 ? -8 : least, DType::i8});
+    if (all.empty() || exactly) all.push_back({least < -128 || most > 127 ? least + 128 : 0, DType::i8});
+    if (exactly && least >= 0 && most > 127) all.push_back({0, DType::u8});
+    return all;
+  }
+
+  std::optional<ByteWeight> stored_as(Affine w, const Bytes& as, ByteWeight s, ValueId root, bool columns_first) {
+    const bool exactly = !ctx_.target.traits().float32_by_bytes;
+    const DType half = half_of(g_.type(root).dtype);
     std::vector<int8_t> values;
     values.reserve(static_cast<size_t>(w.ints.elems()));
-    w.ints.each([&](int16_t i) { values.push_back(static_cast<int8_t>(i - base)); });
-    if (base != 0) {
+    w.ints.each([&](int16_t i) { values.push_back(static_cast<int8_t>(i - as.base)); });
+    if (as.base != 0) {
       const Floats more = (w.scale ? *w.scale : Floats::one(1, w.ints.dims)).with(Floats::one(0, w.ints.dims), [&](float a, float) {
-        return a * static_cast<float>(base);
+        return a * static_cast<float>(as.base);
       });
+      // i * scale is (i - base) * scale + base * scale where float32 holds all of these.
+      w.exact = w.exact && !w.offset && (!w.scale || in_halves(*w.scale, half));
       w.offset = w.offset ? w.offset->with(more, [](float a, float b) { return a + b; }) : more;
     }
-    if (w.offset && !w.scale) w.scale = Floats::one(1, w.ints.dims);
-    s.values = g_.add_constant(constant_of(w.name + ".values", DType::i8, {s.n, s.k}, std::move(values)));
-    if (w.scale) s.scales = numbers(w.name + ".scales", *w.scale, s);
-    if (w.offset) s.offsets = numbers(w.name + ".offsets", *w.offset, s, w.scale ? g_.type(s.scales).dtype : DType::f32);
-    if (w.offset && g_.type(s.offsets).dtype != g_.type(s.scales).dtype) s.scales = numbers(w.name + ".scales", *w.scale, s, DType::f32);
+    if ((w.offset || exactly) && !w.scale) w.scale = Floats::one(1, w.ints.dims);  // products of GPUs know weights with scales
+    if (exactly && !is_same(w, values, as.type, root, columns_first)) return std::nullopt;
+    s.values = g_.add_constant(constant_of(w.name + ".values", as.type, {s.n, s.k}, std::move(values)));
+    const bool halves = (!w.scale || in_halves(*w.scale, half)) && (!w.offset || in_halves(*w.offset, half));
+    if (w.scale) s.scales = numbers(w.name + ".scales", *w.scale, s, halves ? half : DType::f32);
+    if (w.offset) s.offsets = numbers(w.name + ".offsets", *w.offset, s, halves ? half : DType::f32);
     return s;
   }
 
-  /// Of each group and column [groups, n]: in bfloat16 where that is exact and no `at_least` says otherwise.
-  ValueId numbers(std::string name, const Floats& all, const ByteWeight& s, DType at_least = DType::bf16) {
+  /// Whether values * scale + offset, rounded to the type of the weight, is that weight.
+  bool is_same(const Affine& w, const std::vector<int8_t>& values, DType as, ValueId root, bool columns_first) const {
+    const DType type = g_.type(root).dtype;
+    if (w.exact && (type == DType::f32 || w.rounded == type)) return true;
+    const HostTensor t = Reader(g_).held(root);
+    std::vector<double> wide(static_cast<size_t>(t.elems()));
+    load_f64(t.dtype, t.bytes.data(), wide.data(), t.elems());
+    auto want = Strided<float>::dense({wide.begin(), wide.end()}, t.dims);
+    if (!columns_first) want = want.permuted({1, 0});
+    const auto is = Strided<int8_t>::dense(values, w.ints.dims);
+    Floats got = is.with(*w.scale, [&](int8_t v, float s) {
+      if (as == DType::f8e4m3fn) return e4m3fn_to_float(static_cast<uint8_t>(v)) * s;
+      return static_cast<float>(as == DType::u8 ? static_cast<uint8_t>(v) : v) * s;
+    });
+    if (w.offset) got = got.with(*w.offset, [](float a, float b) { return a + b; });
+    bool same = true;
+    got.with(want, [&](float a, float b) {
+      same = same && static_cast<float>(round_to(type, a)) == b;
+      return 0;
+    });
+    return same;
+  }
+
+  /// In which 16 bits scales may be: those of CPUs in bfloat16.
+  DType half_of(DType t) const { return is_half(t) && !ctx_.target.traits().float32_by_bytes ? t : DType::bf16; }
+  static bool in_halves(const Floats& all, DType t) {
+    bool exact = true;
+    all.each([&](float f) { exact = exact && static_cast<float>(round_to(t, f)) == f; });
+    return exact;
+  }
+
+  /// Of each group and column [groups, n], or [n, groups].
+  ValueId numbers(std::string name, const Floats& all, const ByteWeight& s, DType type) {
     std::vector<float> floats;
     std::vector<uint16_t> halves;
-    bool exact = at_least == DType::bf16;
-    for (int64_t g = 0; g < s.groups; ++g)
-      for (int64_t j = 0; j < s.n; ++j) {
-        const auto at = static_cast<size_t>(all.start + j * all.strides[0] + g * s.group * all.strides[1]);
-        floats.push_back((*all.data)[at]);
-        halves.push_back(float_to_bfloat(floats.back()));
-        exact = exact && bfloat_to_float(halves.back()) == floats.back();
-      }
-    const Exprs dims = {s.groups, s.n};
-    return g_.add_constant(exact ? constant_of(std::move(name), DType::bf16, dims, std::move(halves))
-                                 : constant_of(std::move(name), DType::f32, dims, std::move(floats)));
+    for (int64_t x = 0; x < s.groups * s.n; ++x) {
+      const int64_t g = s.by_column ? x % s.groups : x / s.n, j = s.by_column ? x / s.groups : x % s.n;
+      floats.push_back((*all.data)[static_cast<size_t>(all.start + j * all.strides[0] + g * s.group * all.strides[1])]);
+      halves.push_back(type == DType::f16 ? float_to_half(floats.back()) : float_to_bfloat(floats.back()));
+    }
+    const Exprs dims = s.by_column ? Exprs{s.n, s.groups} : Exprs{s.groups, s.n};
+    return g_.add_constant(type == DType::f32 ? constant_of(std::move(name), type, dims, std::move(floats))
+                                              : constant_of(std::move(name), type, dims, std::move(halves)));
   }
 
   std::optional<ValueId> replacement(Builder& b, const Node& n) const {
@@ -315,9 +398,9 @@ class Keeper {
         return all ? std::optional(b.matmul(n.inputs[0], key.second ? b.permute(*all, {1, 0}) : *all, g_.type(n.outputs[0]).dtype)) : all;
       }
       const DType in = g_.type(n.inputs[1]).dtype, to = g_.type(n.outputs[0]).dtype;
-      const ValueId floats = b.permute(floats_of(b, *w), {1, 0});
-      if (!ctx_.target.traits().float32_by_bytes) return b.matmul(n.inputs[0], b.cast(floats, in), to);
-      return b.cast(b.matmul(b.cast(n.inputs[0], DType::f32), floats, DType::f32), to);
+      const ValueId floats = floats_of(b, *w);
+      if (!ctx_.target.traits().float32_by_bytes) return b.matmul(n.inputs[0], b.permute(b.cast(floats, in), {1, 0}), to);
+      return b.cast(b.matmul(b.cast(n.inputs[0], DType::f32), b.permute(floats, {1, 0}), DType::f32), to);
     }
     if (n.op != Op::index || n.inputs.size() != 2 || n.get<Ints>(Attr::dims) != Ints{0}) return std::nullopt;
     const auto w = weight({n.inputs[0], true});
@@ -336,7 +419,7 @@ class Keeper {
 
 }  // namespace
 
-std::vector<bool> widens_stored_bytes(const Graph& g) {
+std::vector<bool> widens_stored_bytes(const Graph& g, bool float8) {
   std::vector<bool> widens(g.nodes.size(), false);
   std::vector<int64_t> stored(g.values.size(), 0);  // bytes of the constants that a value is computed from
   const std::vector<bool> fixed = fixed_values(g);
@@ -355,7 +438,7 @@ std::vector<bool> widens_stored_bytes(const Graph& g) {
     if (!fixed[idx(out)] || (t != DType::f32 && t != DType::bf16 && t != DType::f16)) continue;
     const auto elems = g.type(out).elems().as_const();
     if (!elems || *elems < kSmallest) continue;
-    if (n.op == Op::cast && is_int(g.type(n.inputs[0]).dtype))
+    if (n.op == Op::cast && (is_int(g.type(n.inputs[0]).dtype) || (float8 && g.type(n.inputs[0]).dtype == DType::f8e4m3fn)))
       widens[idx(id)] = stored[idx(n.inputs[0])] <= *elems;
     else if (is_view_of_all(n.op) || computes(n.op))
       for (const ValueId v : n.inputs) widens[idx(id)] = widens[idx(id)] || made(v);

@@ -6,11 +6,13 @@
 namespace aotc::passes {
 struct PassContext;
 
-/// By node: makes floats of integers that the archive stores in a byte an element or less, elementwise, for products with values of the run
-/// and lookups alone. Folded they would take four times the memory; they are computed where they are read.
-std::vector<bool> widens_stored_bytes(const Graph& g);
+/// By node: makes floats of integers (float8: of float8_e4m3fn, too) that the archive stores in a byte an element or less, elementwise, for
+/// products with values of the run and lookups alone. Folded they would take two to four times the memory; they are computed where they are
+/// read.
+std::vector<bool> widens_stored_bytes(const Graph& g, bool float8);
 
-/// Products and lookups of such weights read them as passes/byte_weight.h says, products of CPUs in float32. A weight that no scales of
-/// groups describe is folded. Requires folded constants; nothing may fold them afterwards.
+/// Products and lookups of such weights read them as passes/byte_weight.h says: products of CPUs in float32, whose weights are not rounded
+/// then; those of GPUs in the program's type, whose weights are the same numbers. A weight that no scales of groups describe is folded.
+/// Requires folded constants; nothing may fold them afterwards.
 void stored_bytes(Graph&, PassContext&);
 }  // namespace aotc::passes

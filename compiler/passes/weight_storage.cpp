@@ -12,30 +12,35 @@ namespace {
 struct Row {
   std::string_view name;
   int bits;
+  bool float8;
   int64_t group;     ///< where none is given
   double max_error;  ///< so, too: what weights of language models lose in groups of 32, and a half more
 };
-constexpr Row kRows[] = {{"int8", 8, 32, 0.01}, {"int4", 4, 32, 0.15}, {"bf16", 16, 0, 0.005}};
-constexpr double kMaxErrorBesideRows = 0.02;  ///< rows of int8 lose as much, and allow no groups
+constexpr Row kRows[] = {
+    {"int8", 8, false, 32, 0.01}, {"int4", 4, false, 32, 0.15}, {"fp8", 8, true, 32, 0.04}, {"bf16", 16, false, 0, 0.005}};
+constexpr int kBesideRows = 2;  ///< times the error: rows of int8 lose as much, and allow no groups
 constexpr std::pair<std::string_view, int64_t> kGroups[] = {{"0", 0}, {"32", 32}, {"64", 64}, {"128", 128}};
+
+const Row* row_of(const WeightStorage& w) {
+  for (const Row& r : kRows)
+    if (r.bits == w.bits && r.float8 == w.float8) return &r;
+  return nullptr;
+}
 
 }  // namespace
 
 std::string WeightStorage::str() const {
-  for (const Row& r : kRows)
-    if (r.bits == bits && bits == 16) return "bfloat16";
-  for (const Row& r : kRows)
-    if (r.bits == bits)
-      return group ? fmt::format("{}, groups of {}", r.name, group)
-                   : fmt::format("{}, one scale a column{}", r.name, int8_rows ? ", times rows of int8" : "");
-  return "as they are";
+  const Row* r = row_of(*this);
+  if (!r) return "as they are";
+  if (bits == 16) return "bfloat16";
+  return group ? fmt::format("{}, groups of {}", r->name, group)
+               : fmt::format("{}, one scale a column{}", r->name, int8_rows ? ", times rows of int8" : "");
 }
 
 double WeightStorage::most_error() const {
   if (max_error > 0) return max_error;
-  for (const Row& r : kRows)
-    if (r.bits == bits) return int8_rows ? kMaxErrorBesideRows : r.max_error;
-  return 0;
+  const Row* r = row_of(*this);
+  return !r ? 0 : (int8_rows ? kBesideRows : 1) * r->max_error;
 }
 
 static int64_t parse_group(std::string_view group) {
@@ -51,15 +56,16 @@ WeightStorage parse_weight_storage(std::string_view name, std::string_view group
   w.int8_rows = !activations.empty();
   if (name.empty() && !group.empty())
     throw Diagnostic(ExitCode::usage, {}, "--weight-group says how many values share a scale, but weights stay as they are")
-        .note("give --weights int8 or int4, too");
+        .note("give --weights int8, int4 or fp8, too");
   for (const Row& r : kRows)
-    if (r.name == name) w.bits = r.bits, w.group = w.int8_rows && r.bits == 8 ? 0 : r.group;
+    if (r.name == name) w.bits = r.bits, w.float8 = r.float8, w.group = w.int8_rows && r.bits == 8 ? 0 : r.group;
   if (!name.empty() && !w.any())
-    throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4, bf16");
+    throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4, fp8, bf16");
   if (!group.empty() && w.bits == 16)
-    throw Diagnostic(ExitCode::usage, {}, "--weight-group: bfloat16 has no scales").note("leave it out, or give --weights int8 or int4");
+    throw Diagnostic(ExitCode::usage, {}, "--weight-group: bfloat16 has no scales")
+        .note("leave it out, or give --weights int8, int4 or fp8");
   if (!group.empty()) w.group = parse_group(group);
-  if (w.int8_rows && (w.bits != 8 || w.group != 0)) {
+  if (w.int8_rows && (w.bits != 8 || w.float8 || w.group != 0)) {
     w.int8_rows = false;
     throw Diagnostic(ExitCode::usage, {},
                      fmt::format("--activations int8 multiplies weights of int8 with one scale a column; these are {}", w.str()))
@@ -77,13 +83,13 @@ void StoredWeights::check_error() const {
                fmt::format("weight '{}' loses {:.3g} as {} (relative L2 error); at most {:.3g} may be lost", worst->name, worst->error,
                            storage.str(), storage.most_error()));
   if (storage.bits != 16 && storage.group == 0) d.note("groups of 32 values with a scale each lose less (--weight-group 32)");
-  if (storage.bits == 4) d.note("8 bits lose less (--weights int8)");
+  if (storage.bits == 4 || storage.float8) d.note("integers of 8 bits lose less (--weights int8)");
   throw d.note(fmt::format("or allow it: --max-weight-error {:.2g}", worst->error * 1.05));
 }
 
 int64_t StoredWeights::bytes_before() const {
   int64_t n = 0;
-  for (const StoredWeight& w : weights) n += 4 * w.elems;
+  for (const StoredWeight& w : weights) n += w.bytes_before;
   return n;
 }
 int64_t StoredWeights::bytes() const {

@@ -368,6 +368,18 @@ json metadata_of(const std::vector<Method>& methods) {
 
 }  // namespace
 
+/// All code of an artifact computes with the same weights.
+static void check_same_rounding(const passes::StoredWeights& a, const passes::StoredWeights& b) {
+  if (a.rounded == b.rounded) return;
+  const auto& more = a.rounded.size() > b.rounded.size() ? a.rounded : b.rounded;
+  const auto& less = &more == &a.rounded ? b.rounded : a.rounded;
+  const auto odd =
+      std::find_if(more.begin(), more.end(), [&](const auto& r) { return std::find(less.begin(), less.end(), r) == less.end(); });
+  throw Diagnostic(ExitCode::unsupported, {},
+                   fmt::format("--weights: '{}' would be rounded for one of CPU and GPU, and not for the other", odd->name))
+      .note("CPU code rounds weights of float32 only, and each what its products multiply; build CPU and GPU code apart");
+}
+
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions) {
   return plans_of(front, goal_of(target), {}, {}, decisions);
 }
@@ -399,6 +411,7 @@ json build(const BuildOptions& given, const Events& events) {
         Stages stages(front, events);
         Front made = run_front(front, events, stages, &times);
         made.stored_weights.check_error();
+        if (!m.parts.empty()) check_same_rounding(m.parts.front().front.stored_weights, made.stored_weights);
         if (m.parts.empty()) {
           if (!scratch) scratch.emplace(output), events.work_dir ? events.work_dir(scratch->str()) : void();
           states.add(method.name, made.graph);

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/uarch.h"
 #include "decompose/decompose.h"
+#include "forms/slabs.h"
 #include "graph/text.h"
 #include "import/read_archive.h"
 #include "loop/text.h"
@@ -99,6 +100,7 @@ json options_json(const FrontOptions& o, const Machine& m, const Front& f) {
       {"reproducible", t.numerics.reproducible},
       {"machine",
        {{"isa", isa_name(m.isa)}, {"cores", m.cores}, {"l1", m.l1_bytes}, {"l2", m.l2_bytes}, {"l3", m.l3_bytes}, {"model", m.model}}}};
+  if (o.weights.float8) j["weights"]["float8"] = true;
   if (t.uarch) j["uarch"] = {{"name", t.uarch->name}, {"numbers", print(*t.uarch)}};
   return j;
 }
@@ -116,7 +118,8 @@ FrontOptions options_of(const json& j) {
       return place < steps.size() && steps[place] == 'b' ? passes::Precision::bf16 : passes::Precision::f32;
     };
   const json& w = j.at("weights");
-  o.weights = {w.at("bits").get<int>(), w.at("group").get<int64_t>(), w.at("int8_rows").get<bool>(), w.at("max_error").get<double>()};
+  o.weights = {w.at("bits").get<int>(), w.at("group").get<int64_t>(), w.at("int8_rows").get<bool>(), w.at("max_error").get<double>(),
+               w.value("float8", false)};
   const auto alternatives = search::Alternatives::parse(j.at("alternatives").get<std::string>());
   if (!alternatives) throw Diagnostic(Loc{}, alternatives.why());
   o.alternatives = *alternatives;
@@ -157,6 +160,11 @@ bool is_sane(const forms::Panels& p, int64_t most) {
     for (const int64_t t : r.taps)
       if (!within(t, -most)) return false;
   }
+  if (p.slabs)  // the packer takes neighbours
+    for (const forms::Panels::Rows& r : p.rows)
+      if ((p.bits != 4 && p.bits != 8) || p.step != forms::slab_rows(p.bits) || r.inner < r.count || r.inner_stride != 1 ||
+          !r.taps.empty() || p.column_groups || p.line || p.winograd)
+        return false;
   for (const forms::Panels::Matrix& m : p.matrices)
     if (m.rows >= p.rows.size() || !within(m.begin, 0) || !within(m.cols, 0)) return false;
   return (p.winograd == 0 || p.winograd == 2 || p.winograd == 4) && (p.bits == 0 || p.bits == 4 || p.bits == 8) &&

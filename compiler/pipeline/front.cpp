@@ -172,13 +172,17 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   loop::verify(f.module, "lower");
   stages.after("loop", [&] { return loop::print(f.module); });
   const bool joins = plan::joins_calls(goal.machine.arch);
+  const auto run = [&](bool joining) {
+    for (const plan::ModulePass& pass : plan::module_passes()) {
+      if (pass.arch != goal.machine.arch || pass.joins != joining) continue;
+      pass.run(f.module, goal);
+      loop::verify(f.module, pass.name);
+      stages.after(std::string(pass.name), [&] { return loop::print(f.module); });
+    }
+  };
+  run(false);
   if (joins) f.module.other_calls.push_back(f.module.calls);  // of which size classes join theirs
-  for (const plan::ModulePass& pass : plan::module_passes()) {
-    if (pass.arch != goal.machine.arch) continue;
-    pass.run(f.module, goal);
-    loop::verify(f.module, pass.name);
-    stages.after(std::string(pass.name), [&] { return loop::print(f.module); });
-  }
+  run(true);
   if (joins) {
     f.classes = classes_with_calls(f, goal);
     loop::verify(f.module, "join_calls");
@@ -200,15 +204,13 @@ auto with_stored_weights(const import::Program& program, const passes::StoredWei
     const auto it = program.data.find(r.name);
     if (it == program.data.end()) throw Diagnostic(Loc{.file = program.file}, fmt::format("has no weight '{}'", r.name));
     const ConstData& from = it->second;
-    const int64_t rows = *from.type.dims.at(0).as_const(), columns = *from.type.dims.at(1).as_const();
-    const auto floats =
-        passes::round_weight(reinterpret_cast<const float*>(from.data), rows, columns, r.columns_first, stored.storage).floats;
+    const auto numbers = passes::round_weight(from, r.columns_first, stored.storage).numbers;
     // Names of one piece of memory (tied weights) are one constant to the passes; so are those of equal bytes that are not exchangeable.
     for (const auto& [name, c] : program.data) {
       if (states.count(name) || c.type != from.type || c.bytes != from.bytes) continue;
       if (c.data != from.data && (exchangeable.count(name) || std::memcmp(c.data, from.data, c.bytes) != 0)) continue;
       ConstData& to = out.data.at(name);
-      to.keepalive = floats, to.data = reinterpret_cast<const std::byte*>(floats->data());
+      to.keepalive = numbers, to.data = numbers->data();
       for (import::SharedStorage& s : out.storages) std::erase(s.targets, name);
     }
   }

@@ -85,6 +85,7 @@ std::shared_ptr<const Uarch> stored_uarch(const json& meta) {
 json stored_weights_json(const passes::StoredWeights& w) {
   json j = {{"as", w.storage.str()}, {"bits", w.storage.bits},           {"group", w.storage.group},
             {"bytes", w.bytes()},    {"bytes_before", w.bytes_before()}, {"error", w.error()}};
+  if (w.storage.float8) j["float8"] = true;
   if (w.storage.int8_rows) j["activations"] = "int8";
   j["max_error"] = w.storage.most_error();
   j["weights"] = j["left"] = j["rounded"] = json::array();
@@ -98,7 +99,7 @@ json stored_weights_json(const passes::StoredWeights& w) {
 passes::StoredWeights stored_weights_of(const json& stored) {
   passes::StoredWeights w;
   w.storage = {stored.at("bits").get<int>(), stored.at("group").get<int64_t>(), stored.contains("activations"),
-               stored.value("max_error", 0.0)};
+               stored.value("max_error", 0.0), stored.value("float8", false)};
   for (const json& r : stored.at("rounded"))
     w.rounded.push_back({r.at("name").get<std::string>(), r.at("columns_first").get<bool>(), r.value("error", 0.0)});
   return w;

@@ -185,7 +185,7 @@ class PlanBuilder {
       if (!m || !m->b_panels_read) continue;
       for_each_arg_of_call(i, [&](ParamId p, const loop::Param&, BufferId arg, size_t) {
         const bool few_bits = m->b_quantised && p == m->b_quantised->values;
-        if (arg == b && (few_bits || p == m->b.param)) it->second = shared_form(kernel);
+        if (arg == b && (few_bits || p == m->b.param)) it->second = shared_form(kernel, options_.goal.machine.arch);
       });
     }
     AOTC_CHECK(it->second, "no product has the panels of {}", module_.buffers[b].name);

@@ -113,6 +113,7 @@ struct FieldTable<forms::Panels> {
       optional_field("column_groups", &S::column_groups).at_least(0),
       optional_field("parts", &S::parts).at_least(1),
       optional_field("bits", &S::bits).at_least(0),
+      optional_field("slabs", &S::slabs),
       optional_field("line", &S::line).at_least(0),
       optional_field("step", &S::step).at_least(1),
       field("col_stride", &S::col_stride),

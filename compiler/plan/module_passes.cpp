@@ -6,12 +6,14 @@
 #include "forms/row_prologues.h"
 #include "forms/twins.h"
 #include "plan/share_weights.h"
+#include "plan/slab_weights.h"
 
 namespace aotc::plan {
 namespace {
 
 constexpr ModulePass kPasses[] = {
     {Arch::x86_64, "share_weights", [](loop::Module& m, const Goal&) { share_weights(m); }},
+    {Arch::cuda, "slab_weights", [](loop::Module& m, const Goal&) { slab_weights(m); }},
     {Arch::cuda, "pair_products", forms::pair_products, true},
     {Arch::cuda, "finish_mates", forms::finish_mates, true},
     {Arch::cuda, "rows_in_products", forms::compute_rows_in_products, true},

@@ -1,17 +1,16 @@
 #include "plan/share_weights.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/uarch.h"
 #include "forms/list.h"
+#include "forms/slabs.h"
 #include "loop/attached.h"
-#include "plan/weights.h"
+#include "plan/panel_loads.h"
 
 namespace aotc::plan {
 
 using loop::BufferId;
-using loop::KernelId;
 using loop::LoopKernel;
 using loop::MatmulKernel;
 using loop::ParamId;
@@ -22,15 +21,9 @@ namespace {
 const CpuCosts& costs() { return uarch_of(Isa::avx2).cpu; }
 constexpr double kMostShare = 0.02;  ///< of the products' time that reads from panels may cost
 
-/// A call that has the constant as an argument, and as which of the kernel's parameters.
-struct Use {
-  size_t call;
-  ParamId param;
-};
-
 class Sharer {
  public:
-  explicit Sharer(loop::Module& m) : m_(m) {
+  explicit Sharer(loop::Module& m) : m_(m), loads_(m) {
     for (const loop::Call& c : m_.calls) products_ns_ += product_ns(m_.kernels[c.kernel]);
   }
 
@@ -55,16 +48,6 @@ class Sharer {
   }
   static double hint(const SymTable& syms, const Expr& e) { return static_cast<double>(std::max<int64_t>(syms.hint(e), 1)); }
 
-  std::vector<Use> uses_of(BufferId b) const {
-    std::vector<Use> uses;
-    for (size_t c = 0; c < m_.calls.size(); ++c) {
-      const auto params = loop::argument_params(m_.kernels[m_.calls[c].kernel]);
-      for (size_t i = 0; i < params.size(); ++i)
-        if (m_.calls[c].args.at(i) == b) uses.push_back({c, params[i]});
-    }
-    return uses;
-  }
-
   /// What the reads of one loop kernel cost when each is a cache line of its own.
   static double reads_ns(const LoopKernel& k, ParamId p, int64_t bytes) {
     double points = 0;
@@ -83,12 +66,12 @@ class Sharer {
     double cost = 0;
     bool own = false;  // a product reads its operand in another way too: dense, it would have to be packed in every run
     const int64_t bytes = x.type.bytes().as_const().value_or(kInf);
-    for (const Use& u : uses_of(b)) {
+    for (const Use& u : uses_of(m_, b)) {
       loop::Kernel& kernel = m_.kernels[m_.calls[u.call].kernel];
       const auto* matmul = std::get_if<MatmulKernel>(&kernel);
       const auto* conv = std::get_if<loop::ConvKernel>(&kernel);
       const bool left = matmul && !matmul->a.prologue && matmul->a.param == u.param;
-      const bool few_bits = matmul && values_in_panels(*matmul, u.param);
+      const bool few_bits = matmul && is_few_bits(*matmul, u.param);
       const bool packs = few_bits || (matmul && !matmul->b.prologue && matmul->b.param == u.param && matmul->b_constant);
       bool reads = false;
       if (packs && !left) packers.push_back(u);
@@ -118,9 +101,9 @@ class Sharer {
     if (!panel_index(*panels, x.type.elems().as_const().value_or(0), 0, m_.syms)) return note(twice + "the product takes a part of it");
     if (!own && cost > kMostShare * products_ns_)
       return note(twice + fmt::format("reading it from the panels would cost {:.1f} % of the products' time", 100 * cost / products_ns_));
-    for (const Use& u : readers) rewrite(u, b, *panels);
+    for (const Use& u : readers) loads_.rewrite(u.call, u.param, b, *panels);
     for (const Use& u : packers) {
-      if (values_in_panels(std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]), u.param)) rewrite(u, b, *panels);
+      if (is_few_bits(std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]), u.param)) loads_.rewrite(u.call, u.param, b, *panels);
       std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]).b_panels_read = true;
     }
     m_.buffers[b].panels = true;
@@ -128,101 +111,21 @@ class Sharer {
                      product_name, 100 * cost / products_ns_));
   }
 
-  /// Whether the parameter is the product's weight of few bits.
-  static bool values_in_panels(const MatmulKernel& k, ParamId p) { return k.b_quantised && k.b_quantised->values == p; }
-
   std::optional<Panels> form_of(const Use& u) const {
     MatmulKernel k = std::get<MatmulKernel>(m_.kernels[m_.calls[u.call].kernel]);
     k.b_panels_read = true;
-    return shared_form(k);
-  }
-
-  template <class Kernel, class F>
-  static void for_each_loop(Kernel& kernel, const F& f) {
-    if (auto* k = std::get_if<LoopKernel>(&kernel)) f(*k);
-    if (auto* k = std::get_if<MatmulKernel>(&kernel)) {
-      for (auto* o : {&k->a, &k->b})
-        if (o->prologue) f(*o->prologue);
-      for (auto& s : k->segments) f(s.epilogue);
-    }
-    if (auto* k = std::get_if<loop::ConvKernel>(&kernel)) f(k->epilogue);
-  }
-
-  /// The kernel of the call, a copy where other calls give that parameter another buffer.
-  loop::Kernel& own_kernel(const Use& u, BufferId b) {
-    loop::Call& call = m_.calls[u.call];
-    const auto params = loop::argument_params(m_.kernels[call.kernel]);
-    const auto at = static_cast<size_t>(std::find(params.begin(), params.end(), u.param) - params.begin());
-    const bool alone =
-        std::all_of(m_.calls.begin(), m_.calls.end(), [&](const loop::Call& c) { return c.kernel != call.kernel || c.args.at(at) == b; });
-    if (alone) return m_.kernels[call.kernel];
-    loop::Kernel copy = m_.kernels[call.kernel];
-    std::visit([&](auto& k) { k.name = fresh_name(k.name); }, copy);
-    const KernelId made = m_.kernels.push(std::move(copy));
-    for (loop::Call& c : m_.calls)
-      if (&c != &call && c.kernel == call.kernel && c.args.at(at) == b) c.kernel = made;
-    call.kernel = made;
-    return m_.kernels[made];
-  }
-
-  std::string fresh_name(const std::string& name) const {
-    std::set<std::string> taken;
-    for (const loop::Kernel& k : m_.kernels) taken.insert(loop::kernel_name(k));
-    for (int i = 0;; ++i)
-      if (std::string s = fmt::format("{}_panels{}", name, i); !taken.count(s)) return s;
-  }
-
-  void rewrite(const Use& u, BufferId b, const Panels& panels) {
-    if (!done_.insert({b, m_.calls[u.call].kernel, u.param}).second) return;  // another call of the same kernel
-    loop::Kernel& kernel = own_kernel(u, b);
-    done_.insert({b, m_.calls[u.call].kernel, u.param});
-    const int64_t elems = *m_.buffers[b].type.elems().as_const();
-    for_each_loop(kernel, [&](LoopKernel& k) {
-      for (loop::Block& block : k.blocks)
-        for (size_t at = 0; at < block.insts.size(); ++at) {
-          const loop::Inst& i = k.insts[block.insts[at]];
-          if (i.kind != loop::InstKind::load || i.param != u.param) continue;
-          const Expr index = i.index;
-          k.insts[block.insts[at]].index = *panel_index(panels, elems, index, k.syms);
-          if (panels.bits == 4) at += split_byte(k, block, at, panel_shift(panels, elems, index, k.syms));
-        }
-    });
-  }
-
-  /// The load at `at` of the block becomes that of a byte, shifted and without the bits above its four. How many instructions that adds.
-  static size_t split_byte(LoopKernel& k, loop::Block& block, size_t at, const Expr& shift) {
-    const loop::InstId value = block.insts[at];
-    std::vector<loop::InstId> before;
-    const auto add = [&](loop::Inst i) {
-      before.push_back(k.insts.push(std::move(i)));
-      return before.back();
-    };
-    const auto op = [](Op o, DType t, std::vector<loop::InstId> args) {
-      loop::Inst i;
-      i.kind = loop::InstKind::op, i.op = o, i.dtype = t, i.args = std::move(args);
-      return i;
-    };
-    const DType t = k.insts[value].dtype;
-    loop::Inst by, low;
-    by.kind = loop::InstKind::index, by.dtype = DType::i64, by.index = shift;
-    low.kind = loop::InstKind::constant, low.dtype = DType::i32, low.imm_i = 15;
-    const loop::InstId byte = add(k.insts[value]), wide = add(op(Op::cast, DType::i32, {byte}));
-    const loop::InstId shifts = add(op(Op::cast, DType::i32, {add(std::move(by))}));
-    const loop::InstId shifted = add(op(Op::shr, DType::i32, {wide, shifts}));
-    const loop::InstId mask = add(std::move(low)), number = add(op(Op::bit_and, DType::i32, {shifted, mask}));
-    k.insts[value] = op(Op::cast, t, {number});
-    block.insts.insert(block.insts.begin() + static_cast<std::ptrdiff_t>(at), before.begin(), before.end());
-    return before.size();
+    return shared_form(k, Arch::x86_64);
   }
 
   loop::Module& m_;
+  PanelLoads loads_;
   double products_ns_ = 0;
-  std::set<std::tuple<BufferId, KernelId, ParamId>> done_;
 };
 
 }  // namespace
 
-std::optional<forms::WeightForm> shared_form(const loop::Kernel& product) {
+std::optional<forms::WeightForm> shared_form(const loop::Kernel& product, Arch arch) {
+  if (arch == Arch::cuda) return forms::slabs_of(std::get<MatmulKernel>(product));
   const SymTable& syms = std::get<MatmulKernel>(product).syms;
   const Machine any = machine_of(Isa::avx2, 1);
   const forms::Choice choice = forms::decide({product, syms, any, {}}).choice;

@@ -19,7 +19,12 @@ constexpr int64_t kLargest = 1 << 16;  ///< sizes beyond are as this one
 constexpr double kUnknown = 2;         ///< of the best: a choice that is no candidate at a size
 
 bool stores_alike(const loop::Kernel& kernel, const Choice& a, const Choice& b) {
-  return a.form->weight(kernel, a) == b.form->weight(kernel, b);
+  const auto x = a.form->weight(kernel, a), y = b.form->weight(kernel, b);
+  if (x == y) return true;
+  // What is in slabs is so for all forms, for those that find each element themselves, too.
+  const auto* k = std::get_if<loop::MatmulKernel>(&kernel);
+  const auto is_slabs = [](const auto& w) { return !w || w->second.slabs; };
+  return k && k->b_panels_read && is_slabs(x) && is_slabs(y);
 }
 
 /// Powers of two, both ends and the tuned sizes, of those that the symbol can have.

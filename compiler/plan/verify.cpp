@@ -248,6 +248,9 @@ void verify(const PlanSet& set, std::string_view after) {
     end = w.offset + w.bytes;
     if (!w.panels) continue;
     for (const Panels::Matrix& m : w.panels->matrices)
+      AOTC_CHECK(!w.panels->slabs || (w.panels->bits && w.panels->rows.at(m.rows).inner >= w.panels->rows[m.rows].count),
+                 "after {}: slabs of weight {} have no bits, or rows apart", after, w.name);
+    for (const Panels::Matrix& m : w.panels->matrices)
       AOTC_CHECK(
           m.rows < w.panels->rows.size() && (!w.panels->column_groups || w.panels->rows[m.rows].count % w.panels->rows[m.rows].inner == 0),
           "after {}: a matrix of weight {} has no rows, or parts of a group", after, w.name);

@@ -9,6 +9,7 @@
 
 #include "aotc/detail/library_abi.h"
 #include "base/file_pages.h"
+#include "forms/slabs.h"
 #include "graph/constant_store.h"
 #include "graph/scalar.h"
 #include "kernels/cpu/pack.h"
@@ -168,11 +169,34 @@ void pack_quant_piece(const Piece& piece, const std::byte* src, std::byte* out) 
   kernels::pack_quant_panels(columns.data(), 1, stored, stored, cols, p.bits, to, p.step);
 }
 
+/// Whole strips of columns, where rows are neighbours.
+void pack_slab_piece(const Piece& piece, const std::byte* src, std::byte* out) {
+  const Panels& p = *piece.weight->panels;
+  const Panels::Matrix& m = p.matrices[piece.matrix];
+  const int64_t k = p.rows[m.rows].count, slabs = forms::slabs_along(k, p.bits),
+                strip = p.stored_rows(m) * forms::kSlabColumns * p.bits / 8;
+  std::memset(out + piece.at, 0, static_cast<size_t>((piece.end - piece.begin) * strip));
+  // Of the first strip and slab; the others lie alike.
+  const int64_t rows = forms::slab_rows(p.bits);
+  std::vector<forms::SlabPlace<int64_t>> places;
+  for (int64_t r = 0; r < rows; ++r) places.push_back(forms::slab_place(int64_t{0}, r, slabs, p.bits));
+  constexpr int64_t kTile = forms::kSlabColumns * forms::kSlabBytes;
+  for (int64_t j = piece.begin * forms::kSlabColumns; j < std::min(m.cols, piece.end * forms::kSlabColumns); ++j) {
+    const std::byte* const column = src + m.begin + j * p.col_stride;
+    std::byte* const to = out + piece.at + (j / forms::kSlabColumns - piece.begin) * strip + j % forms::kSlabColumns * forms::kSlabBytes;
+    for (int64_t r = 0; r < k; ++r) {
+      const auto& [byte, shift] = places[static_cast<size_t>(r % rows)];
+      to[r / rows * kTile + byte] |= (p.bits == 4 ? column[r] & std::byte{15} : column[r]) << shift;
+    }
+  }
+}
+
 void write_piece(const Piece& piece, const ConstData& c, std::byte* out) {
   if (!piece.weight->panels) {
     std::memcpy(out + piece.at, c.data + piece.begin, static_cast<size_t>(piece.end - piece.begin));
     return;
   }
+  if (piece.weight->panels->slabs) return pack_slab_piece(piece, c.data, out);
   if (piece.weight->panels->bits) return pack_quant_piece(piece, c.data, out);
   switch (dtype_bytes(piece.weight->panels->dtype)) {
     case 2: return pack_piece<uint16_t>(piece, c.data, out);
@@ -199,7 +223,7 @@ std::vector<Piece> pieces_of(const std::vector<Weight>& weights, const IdVec<Con
     const Panels& p = *w.panels;
     for (size_t i = 0; i < p.matrices.size() * static_cast<size_t>(p.parts); ++i) {
       const size_t m = i % p.matrices.size();
-      const int64_t columns = p.column_groups ? 1 : kPanel;  // of one unit of work
+      const int64_t columns = p.unit_columns();  // of one unit of work
       const int64_t panel = p.stored_rows(p.matrices[m]) * columns * (p.bits ? p.bits : 8 * dtype_bytes(p.dtype)) / 8;
       const int64_t step = std::max<int64_t>(1, kBytes / std::max<int64_t>(1, panel));
       const int64_t n = (p.matrices[m].cols + columns - 1) / columns;
@@ -233,6 +257,7 @@ std::optional<Expr> panel_index(const Panels& p, int64_t elems, const Expr& e, c
   if (!at) return std::nullopt;
   const auto& [row, column] = *at;
   const int64_t stored = p.stored_rows(p.matrices[0]);
+  if (p.slabs) return syms.simplify(forms::slab_place(column, row, forms::slabs_along(p.rows[0].count, p.bits), p.bits).byte);
   if (p.bits) {  // [panel of lanes][block of rows][four rows][lane][row]; of 4 bits the two halves of a block share their bytes
     constexpr int64_t kLanes = AOTC_QUANT_LANES, kBlock = AOTC_QUANT_BLOCK;
     const int64_t bytes = kBlock * p.bits / 8;  // of a block of one column
@@ -249,6 +274,7 @@ Expr panel_shift(const Panels& p, int64_t elems, const Expr& e, const SymTable& 
   if (p.bits != 4) return 0;
   const auto at = row_and_column(p, elems, e, syms);
   AOTC_CHECK(at, "panels that panel_index does not know");
+  if (p.slabs) return syms.simplify(forms::slab_place(at->second, at->first, forms::slabs_along(p.rows[0].count, p.bits), p.bits).shift);
   return syms.simplify(floordiv(mod(at->first, AOTC_QUANT_BLOCK), AOTC_QUANT_BLOCK / 2) * 4);
 }
 

@@ -22,16 +22,18 @@ class Emitter {
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
     std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, false);
+    if (k_.b.prologue) out += prologue_functor(*k_.b.prologue, k_.in, symbol_ + "_b", symbol_ + "_args", symbols_);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
                        tile_.block_k, tile_.warp_m, tile_.warp_n, tile_.k_warps, tile_.stages, tile_.split, tile_.products, symbol_);
     out += function_head(symbol_, tile_.split, tile_.threads(), tile_.resident);
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
     out += wait_first() + size_names(k_.syms, symbols_, 2);
-    AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: gemm.cuh takes operands from memory only", k_.name);
+    AOTC_CHECK(!k_.a.prologue, "{}: gemm.cuh takes operand a from memory only", k_.name);
     out += fmt::format("  const {0}* const pa = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.a.param));
-    out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));
+    if (!k_.b.prologue)
+      out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));
     out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));
-    out += "  const GemmView av = " + view(k_.a) + ", bv = " + view(k_.b) + ";\n";
+    out += "  const GemmView av = " + view(k_.a) + (k_.b.prologue ? "" : ", bv = " + view(k_.b)) + ";\n";
     out += fmt::format("  const i64 row_blocks = imax((m + {}) / {}, 1), block = blockIdx.x / {};\n", tile_.block_m - 1, tile_.block_m,
                        tile_.split);
     out += "  const i64 row = block % row_blocks;\n  i64 column = block / row_blocks;\n";
@@ -44,10 +46,17 @@ class Emitter {
       out += "    if (column < blocks) {\n      for (i64 z = blockIdx.z; z < batch; z += gridDim.z) {\n";
       out += inner_batch.empty() ? "        const i64 b0 = 0, b1 = z;\n"
                                  : fmt::format("        const i64 b0 = z / ({0}), b1 = z % ({0});\n", inner_batch);
-      out += fmt::format(
-          "        gemm_block<{0}, {1}_tile, {2}, {3}>(pa, pb, av, bv, b0, b1, m, k, row * {4}, column * {5}, n_begin, n_end, "
-          "{1}_epilogue{6}{{a, b0, b1}});\n      }}\n      return;\n    }}\n",
-          c_type(k_.in), symbol_, a_fast, b_fast, tile_.block_m, tile_.block_n, s);
+      if (k_.b.prologue)
+        out += fmt::format(
+            "        const auto element = [&](i64 row_of_b, i64 column_of_b) {{ return {0}_b{{a}}({1}row_of_b, column_of_b); }};\n",
+            symbol_,
+            k_.batch.empty()       ? ""
+            : k_.batch.size() == 1 ? "b1, "
+                                   : "b0, b1, ");
+      out += fmt::format("        gemm_block{}<{}, {}_tile, {}{}>(pa, {}, b0, b1, m, k, row * {}, column * {}, n_begin, n_end, ",
+                         k_.b.prologue ? "_computed" : "", c_type(k_.in), symbol_, a_fast, k_.b.prologue ? "" : fmt::format(", {}", b_fast),
+                         k_.b.prologue ? "element, av" : "pb, av, bv", tile_.block_m, tile_.block_n);
+      out += fmt::format("{}_epilogue{}{{a, b0, b1}});\n      }}\n      return;\n    }}\n", symbol_, s);
       out += "    column -= blocks;\n  }\n";
     }
     return out + "}\n";

@@ -1,4 +1,5 @@
 // Matrix products on tensor cores through mma.sync (kernels/cuda/gemm.cuh): float32 as three tf32 products or one, float16 and bfloat16.
+// Weights of few bits are computed element by element.
 #include <algorithm>
 
 #include "emit/cuda/code.h"
@@ -80,11 +81,14 @@ class Mma final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "cuda_mma"; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
+  Fit takes_few_bits(DType t, const Machine& m) const override {
+    return emit::cuda::has_matmul(t) && m.has(Feature::tensor_cores) ? Fit::yes() : Fit{false, ""};
+  }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (!emit::cuda::has_matmul(k.in)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.in));
-    if (k.a.prologue || k.b.prologue) return refuse("it takes operands from memory only");
+    if (k.a.prologue) return refuse("it takes operand a from memory only");
     if (!s.machine.has(Feature::tensor_cores)) return refuse("sm_80 or newer has its instructions");
     return Fit::yes();
   }
@@ -151,12 +155,14 @@ class Mma final : public FormOf<MatmulKernel> {
     const double depth = static_cast<double>(ceil_div(z.k, t.split));
     const double macs = static_cast<double>(t.block_m) * t.block_n * depth;
     const double loads = static_cast<double>(t.block_m + t.block_n) * depth * static_cast<double>(dtype_bytes(k.in));
+    // Elements of b that each block computes, several instructions each.
+    const double made = k.b.prologue ? u.mma_made * t.block_n * depth / (u.lanes * u.clock) : 0;
     const double share = std::min(resident, std::max(1.0, blocks / m.cores));
     // Epilogues of blocks after the first, whose sums go through shared memory.
     double finish = 1;
     for (const loop::Segment& segment : k.segments) finish = std::max(finish, wgmma_finish(segment.epilogue, m));
     const double after = (whole * share - 1) * u.mma_finish * finish * t.block_m * t.block_n;
-    r.cost_ns = u.launch + whole * share * std::max(macs / macs_per_ns, loads / u.block_bytes_per_ns) + after + u.split * t.split;
+    r.cost_ns = u.launch + whole * share * (std::max(macs / macs_per_ns, loads / u.block_bytes_per_ns) + made) + after + u.split * t.split;
     return r;
   }
 };

@@ -19,11 +19,15 @@ inline ProductSizes sizes_of(const loop::MatmulKernel& k, const SymTable& syms) 
 /// One contract for all forms of a product: they are measured against each other.
 inline std::string product_contract(const loop::MatmulKernel& k, const Site& s) {
   const ProductSizes z = sizes_of(k, s.syms);
-  return sized(fmt::format("cuda product {} b{} m{} n{} k{}{}", dtype_name(k.in), z.batch, z.m, z.n, z.k,
-                           k.twin              ? " twin"
-                           : loop::two_sums(k) ? " mates"
-                                               : ""),
-               emit::cuda::size_symbols(k), s);
+  const auto& q = k.b_quantised;
+  return sized(
+      fmt::format(
+          "cuda product {} b{} m{} n{} k{}{}{}", dtype_name(k.in), z.batch, z.m, z.n, z.k,
+          k.twin              ? " twin"
+          : loop::two_sums(k) ? " mates"
+                              : "",
+          q ? fmt::format(" {} g{}", k.params[q->values].dtype == DType::f8e4m3fn ? "fp8" : fmt::format("bits{}", q->bits), q->group) : ""),
+      emit::cuda::size_symbols(k), s);
 }
 /// Prologues that are computed element by element.
 inline Fit takes_points(const loop::MatmulKernel& k) {

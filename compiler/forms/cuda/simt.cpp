@@ -22,6 +22,7 @@ class Simt final : public FormOf<MatmulKernel> {
     if (emit::cuda::has_matmul(t) && m.has(Feature::tensor_cores)) return refuse("tensor cores take operands from memory only");
     return Fit::yes();
   }
+  Fit takes_few_bits(DType, const Machine&) const override { return Fit::yes(); }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {

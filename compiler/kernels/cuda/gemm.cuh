@@ -10,16 +10,30 @@
 #pragma once
 #include "device.cuh"
 
-struct GemmView { i64 base, batch0, batch1, row, col; };  // element (b0, b1, i, j) at base + b0*batch0 + b1*batch1 + i*row + j*col
+struct GemmView {
+  i64 base, batch0, batch1, row, col;
+};  // element (b0, b1, i, j) at base + b0*batch0 + b1*batch1 + i*row + j*col
 
-template <class T> struct MmaTraits;
-template <> struct MmaTraits<bf16> { static constexpr int k = 16; };
-template <> struct MmaTraits<f16> { static constexpr int k = 16; };
-template <> struct MmaTraits<float> { static constexpr int k = 8; };
+template <class T>
+struct MmaTraits;
+template <>
+struct MmaTraits<bf16> {
+  static constexpr int k = 16;
+};
+template <>
+struct MmaTraits<f16> {
+  static constexpr int k = 16;
+};
+template <>
+struct MmaTraits<float> {
+  static constexpr int k = 8;
+};
 
-// v = high + low: both as tf32 (the tensor cores ignore the 13 low bits). High is rounded to nearest, by integer arithmetic, which is faster
-// than cvt.rna; of low at most the last bit is lost. odd is set where v is not finite or rounds to infinity: then the parts are of no use.
-template <int N> AOTC_DI void tf32_parts(const float (&v)[N], u32 (&high)[N], u32 (&low)[N], bool& odd) {
+// v = high + low: both as tf32 (the tensor cores ignore the 13 low bits). High is rounded to nearest, by integer arithmetic, which is
+// faster than cvt.rna; of low at most the last bit is lost. odd is set where v is not finite or rounds to infinity: then the parts are of
+// no use.
+template <int N>
+AOTC_DI void tf32_parts(const float (&v)[N], u32 (&high)[N], u32 (&low)[N], bool& odd) {
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     high[i] = (__float_as_uint(v[i]) + 0x1000u) & 0xffffe000u;
@@ -28,32 +42,50 @@ template <int N> AOTC_DI void tf32_parts(const float (&v)[N], u32 (&high)[N], u3
     odd |= !(fabsf(rest) < highest<float>());
   }
 }
-// Of any v. An infinity or NaN is low beside a high of 1 or -1, so that in the three products each meets the other factor's high part, which
-// is 0 where that factor is: what comes of them is what comes of one product.
-template <int N> AOTC_DI void tf32_split(const float (&v)[N], u32 (&high)[N], u32 (&low)[N]) {
+// Of any v. An infinity or NaN is low beside a high of 1 or -1, so that in the three products each meets the other factor's high part,
+// which is 0 where that factor is: what comes of them is what comes of one product.
+template <int N>
+AOTC_DI void tf32_split(const float (&v)[N], u32 (&high)[N], u32 (&low)[N]) {
   bool odd = false;
   tf32_parts(v, high, low, odd);
   if (!odd) return;
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const u32 bits = __float_as_uint(v[i]);
-    if (v[i] != v[i]) high[i] = 0x3f800000u, low[i] = 0x7fc00000u;
-    else if (fabsf(v[i]) > 0x1.fffffep+127f) high[i] = (bits & 0x80000000u) | 0x3f800000u, low[i] = bits;
-    else if (fabsf(v[i]) > 0x1.fffp+126f) high[i] = bits & 0xffffe000u, low[i] = __float_as_uint(v[i] - __uint_as_float(high[i]));
+    if (v[i] != v[i])
+      high[i] = 0x3f800000u, low[i] = 0x7fc00000u;
+    else if (fabsf(v[i]) > 0x1.fffffep+127f)
+      high[i] = (bits & 0x80000000u) | 0x3f800000u, low[i] = bits;
+    else if (fabsf(v[i]) > 0x1.fffp+126f)
+      high[i] = bits & 0xffffe000u, low[i] = __float_as_uint(v[i] - __uint_as_float(high[i]));
   }
 }
 // How f32 operands are taken apart: fast, which tells of odd numbers, or so that the products of these are right, too.
-struct PlainNumbers { static constexpr bool odd = false; };
-struct OddNumbers { static constexpr bool odd = true; };
+struct PlainNumbers {
+  static constexpr bool odd = false;
+};
+struct OddNumbers {
+  static constexpr bool odd = true;
+};
 // N f32 numbers of a fragment as factors of three products (high and low parts), or of one.
-template <int N, int Products> struct Tf32 { u32 high[N], low[N]; };
-template <int N> struct Tf32<N, 1> { u32 high[N]; };
-template <class Numbers, int N> AOTC_DI void tf32_take(Numbers, const float (&v)[N], Tf32<N, 3>& to, bool& odd) {
-  if constexpr (Numbers::odd) tf32_split(v, to.high, to.low);
-  else tf32_parts(v, to.high, to.low, odd);
+template <int N, int Products>
+struct Tf32 {
+  u32 high[N], low[N];
+};
+template <int N>
+struct Tf32<N, 1> {
+  u32 high[N];
+};
+template <class Numbers, int N>
+AOTC_DI void tf32_take(Numbers, const float (&v)[N], Tf32<N, 3>& to, bool& odd) {
+  if constexpr (Numbers::odd)
+    tf32_split(v, to.high, to.low);
+  else
+    tf32_parts(v, to.high, to.low, odd);
 }
 // Rounded to nearest, but for infinities and NaN: the tensor cores ignore the low bits.
-template <class Numbers, int N> AOTC_DI void tf32_take(Numbers, const float (&v)[N], Tf32<N, 1>& to, bool&) {
+template <class Numbers, int N>
+AOTC_DI void tf32_take(Numbers, const float (&v)[N], Tf32<N, 1>& to, bool&) {
 #pragma unroll
   for (int i = 0; i < N; ++i) to.high[i] = __float_as_uint(v[i]) + (fabsf(v[i]) < highest<float>() ? 0x1000u : 0u);
 }
@@ -128,12 +160,14 @@ AOTC_DI void gemm_multiply(Numbers numbers, const T* a, const T* b, float (&acc)
 }
 
 // One operand on its way to shared memory: rows [0, rows) of `lines`, elements [0, k) of each.
-template <class T> struct GemmSource {
+template <class T>
+struct GemmSource {
   const T* at;  // row 0, k 0
   i64 line, step, rows;
   bool wide, words;  // k is contiguous and every row starts at a multiple of 16 bytes, of 4 bytes
 };
-template <class T> AOTC_DI GemmSource<T> gemm_source(const T* at, i64 line, i64 step, i64 rows) {
+template <class T>
+AOTC_DI GemmSource<T> gemm_source(const T* at, i64 line, i64 step, i64 rows) {
   const bool wide = step == 1 && line % (16 / i64(sizeof(T))) == 0 && (reinterpret_cast<u64>(at) & 15) == 0;
   const bool words = step == 1 && line % (4 / i64(sizeof(T))) == 0 && (reinterpret_cast<u64>(at) & 3) == 0;
   return GemmSource<T>{at, line, step, rows, wide, words};
@@ -182,13 +216,32 @@ AOTC_DI void gemm_stage(T* to, const GemmSource<T>& s, i64 k0, i64 k) {
     const int row = KFast ? at / Tile::bk : at % Rows, kk = KFast ? at % Tile::bk : at / Rows;
     const bool inside = row < s.rows && k0 + kk < k;
     const T* from = inside ? s.at + row * s.line + (k0 + kk) * s.step : s.at;
-    if constexpr (sizeof(T) == 4) copy4_async(&to[row * Tile::ld + kk], from, inside ? 4 : 0);
-    else to[row * Tile::ld + kk] = inside ? *from : T(0.0f);
+    if constexpr (sizeof(T) == 4)
+      copy4_async(&to[row * Tile::ld + kk], from, inside ? 4 : 0);
+    else
+      to[row * Tile::ld + kk] = inside ? *from : T(0.0f);
+  }
+}
+
+// An operand that is computed on its way: element k of line l is f(k, l), of lines [first, first + rows).
+template <class F>
+struct GemmComputed {
+  const F& f;
+  i64 first, rows;
+};
+template <class T, class Tile, int Rows, bool KFast, class F>
+AOTC_DI void gemm_stage(T* to, const GemmComputed<F>& s, i64 k0, i64 k) {
+  constexpr int n = Rows * Tile::bk;
+#pragma unroll 4
+  for (int at = threadIdx.x; at < n; at += Tile::threads) {
+    const int row = KFast ? at / Tile::bk : at % Rows, kk = KFast ? at % Tile::bk : at / Rows;
+    to[row * Tile::ld + kk] = row < s.rows && k0 + kk < k ? T(s.f(k0 + kk, s.first + row)) : T(0.0f);
   }
 }
 
 // Where a thread's warp stands in the tile of its block.
-template <class Tile> struct GemmPlace {
+template <class Tile>
+struct GemmPlace {
   int warp_m, warp_n, k_warp;
   AOTC_DI GemmPlace() {
     const int warp = threadIdx.x >> 5, place = warp % Tile::warps;
@@ -196,7 +249,8 @@ template <class Tile> struct GemmPlace {
     warp_m = (place % (Tile::bm / Tile::wm)) * Tile::wm, warp_n = (place / (Tile::bm / Tile::wm)) * Tile::wn;
   }
 };
-template <class Tile> AOTC_DI void gemm_clear(float (&acc)[Tile::mt][Tile::nt][4]) {
+template <class Tile>
+AOTC_DI void gemm_clear(float (&acc)[Tile::mt][Tile::nt][4]) {
 #pragma unroll
   for (int i = 0; i < Tile::mt; ++i)
 #pragma unroll
@@ -234,9 +288,12 @@ AOTC_DI void gemm_finish(const float (&acc)[Tile::mt][Tile::nt][4], const GemmPl
       for (int j = 0; j < Tile::nt; ++j)
 #pragma unroll
         for (int r = 0; r < 4; ++r)
-          parts[at.k_warp * part + (at.warp_m + i * 16 + group + (r >> 1) * 8) * ld + at.warp_n + j * 8 + quad * 2 + (r & 1)] = acc[i][j][r];
-    if (Tile::split > 1) cluster_barrier();
-    else __syncthreads();
+          parts[at.k_warp * part + (at.warp_m + i * 16 + group + (r >> 1) * 8) * ld + at.warp_n + j * 8 + quad * 2 + (r & 1)] =
+              acc[i][j][r];
+    if (Tile::split > 1)
+      cluster_barrier();
+    else
+      __syncthreads();
     for (int e = threadIdx.x + rank * Tile::threads; e < Tile::bm * Tile::bn; e += Tile::threads * Tile::split) {
       const int row = e / Tile::bn, col = e % Tile::bn;
       float sum = 0.0f;
@@ -253,20 +310,16 @@ AOTC_DI void gemm_finish(const float (&acc)[Tile::mt][Tile::nt][4], const GemmPl
   }
 }
 
-// One block computes rows [m0, m0+BM) x columns [n0, n0+BN) of the segment [n_begin, n_end) of product (b0, b1); with Split > 1 the blocks
-// of a cluster compute it together. Epilogue: void operator()(float acc, i64 row, i64 column_in_segment). AColFast: A's k is contiguous;
-// BColFast: B's n is. Dynamic shared memory: see emit/cuda/launch.cpp. All threads call it; it may be called again.
-template <class T, class Tile, bool AColFast, bool BColFast, class Epilogue>
-AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 b0, i64 b1, i64 m, i64 k, i64 m0, i64 n0, i64 n_begin,
-                        i64 n_end, Epilogue epilogue) {
+// gemm_block with a source of B: a GemmSource or a GemmComputed, of the columns from n0 on.
+template <class T, class Tile, bool AColFast, bool BColFast, class Source, class Epilogue>
+AOTC_DI void gemm_block_of(const T* pa, const Source& b, GemmView av, i64 b0, i64 b1, i64 m, i64 k, i64 m0, i64 n0, i64 n,
+                           const Epilogue& epilogue) {
   extern __shared__ __align__(16) char shared[];
   constexpr int a_elems = Tile::bm * Tile::ld, stage_elems = a_elems + Tile::bn * Tile::ld;
   T* const ring = reinterpret_cast<T*>(shared);
   const GemmPlace<Tile> place;
-  const i64 n = n_end - n_begin;
   const int rank = Tile::split > 1 ? blockIdx.x % Tile::split : 0;
   const GemmSource<T> a = gemm_source(pa + av.base + b0 * av.batch0 + b1 * av.batch1 + m0 * av.row, av.row, av.col, m - m0);
-  const GemmSource<T> b = gemm_source(pb + bv.base + b0 * bv.batch0 + b1 * bv.batch1 + (n_begin + n0) * bv.col, bv.col, bv.row, n - n0);
 
   float acc[Tile::mt][Tile::nt][4];
   const int tiles = static_cast<int>((k + Tile::bk - 1) / Tile::bk);
@@ -297,4 +350,23 @@ AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 
   if constexpr (same<T, float>::value && Tile::products > 1)
     if (__syncthreads_or(odd)) sums(OddNumbers());
   gemm_finish<Tile>(acc, place, m0, n0, m, n, epilogue);
+}
+
+// One block computes rows [m0, m0+BM) x columns [n0, n0+BN) of the segment [n_begin, n_end) of product (b0, b1); with Split > 1 the blocks
+// of a cluster compute it together. Epilogue: void operator()(float acc, i64 row, i64 column_in_segment). AColFast: A's k is contiguous;
+// BColFast: B's n is. Dynamic shared memory: see emit/cuda/launch.cpp. All threads call it; it may be called again.
+template <class T, class Tile, bool AColFast, bool BColFast, class Epilogue>
+AOTC_DI void gemm_block(const T* pa, const T* pb, GemmView av, GemmView bv, i64 b0, i64 b1, i64 m, i64 k, i64 m0, i64 n0, i64 n_begin,
+                        i64 n_end, Epilogue epilogue) {
+  const GemmSource<T> b =
+      gemm_source(pb + bv.base + b0 * bv.batch0 + b1 * bv.batch1 + (n_begin + n0) * bv.col, bv.col, bv.row, n_end - n_begin - n0);
+  gemm_block_of<T, Tile, AColFast, BColFast>(pa, b, av, b0, b1, m, k, m0, n0, n_end - n_begin, epilogue);
+}
+
+// The same where element (k, j) of B is f(k, j), j counted from column 0 of the product.
+template <class T, class Tile, bool AColFast, class F, class Epilogue>
+AOTC_DI void gemm_block_computed(const T* pa, const F& f, GemmView av, i64 b0, i64 b1, i64 m, i64 k, i64 m0, i64 n0, i64 n_begin, i64 n_end,
+                                 Epilogue epilogue) {
+  const GemmComputed<F> b{f, n_begin + n0, n_end - n_begin - n0};
+  gemm_block_of<T, Tile, AColFast, false>(pa, b, av, b0, b1, m, k, m0, n0, n_end - n_begin, epilogue);
 }

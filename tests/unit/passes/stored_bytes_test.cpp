@@ -151,6 +151,69 @@ TEST_CASE("weights of bytes stay bytes, and their products what they were") {
         }
 }
 
+TEST_CASE("weights of GPUs stay in few bits where the product multiplies the same numbers") {
+  using Weight = ValueId (*)(Net&, DType);
+  struct Kind {
+    const char* name;
+    Weight weight;          ///< [n, k] = [48, 64] of the type
+    double bytes_of_value;  ///< 2: it is folded
+    bool four = false;
+  };
+  const Kind kinds[] = {
+      {"numbers from -8 to 7 with scales of the type, rounded once",
+       [](Net& n, DType t) {
+         const ValueId q = n.b.cast(n.b.cast(n.integers({48, 64}, -8, 7), t), DType::f32);
+         return n.b.cast(n.b.binary(Op::mul, q, n.spread(n.numbers({48, 2}, t), 48, 2, 64)), t);
+       },
+       1, true},
+      {"the same with scales of float32, which four bits from 0 on would round elsewhere",
+       [](Net& n, DType t) {
+         const ValueId q = n.b.cast(n.integers({48, 64}, -8, 7), DType::f32);
+         return n.b.cast(n.b.binary(Op::mul, q, n.spread(n.numbers({48, 2}), 48, 2, 64)), t);
+       },
+       1},
+      {"plain bytes",
+       [](Net& n, DType t) {
+         return n.b.cast(n.integers({48, 64}, -128, 127), t);
+       },
+       1},
+      {"8-bit floats with scales of float32",
+       [](Net& n, DType t) {
+         const ValueId q =
+             n.b.cast(n.constant("q", DType::f8e4m3fn, {48, 64}, [&] { return std::sin(static_cast<double>(n.rng() % 999)); }), DType::f32);
+         return n.b.cast(n.b.binary(Op::mul, q, n.b.expand(n.numbers({48, 1}), {48, 64})), t);
+       },
+       1},
+      {"rounded before the offset, too",
+       [](Net& n, DType t) {
+         const ValueId q = n.b.cast(n.integers({48, 64}, 0, 15, DType::u8), DType::f32);
+         const ValueId scaled = n.b.cast(n.b.cast(n.b.binary(Op::mul, q, n.spread(n.numbers({48, 2}, t), 48, 2, 64)), t), DType::f32);
+         return n.b.cast(n.b.binary(Op::add, scaled, n.spread(n.numbers({48, 2}, t), 48, 2, 64)), t);
+       },
+       2},
+  };
+  for (const DType t : {DType::bf16, DType::f16})
+    for (const Kind& c : kinds) {
+      INFO(dtype_name(t) << " " << c.name);
+      Net n;
+      const ValueId x = n.g.add_input("x", {t, {3, 64}}), ids = n.g.add_input("ids", {DType::i64, {2}}), w = c.weight(n, t);
+      n.g.outputs.push_back({"y", n.b.matmul(x, n.b.permute(w, {1, 0}), t)});
+      n.g.outputs.push_back({"row", n.b.index(w, {ids}, {0}, 0)});
+      passes::PassContext ctx;
+      ctx.target = parse_cuda_target("sm_90a");
+      std::vector<double> rows;
+      for (int64_t i = 0; i < 3 * 64; ++i) rows.push_back(std::sin(static_cast<double>(i)));
+      const std::vector<HostTensor> in = {test::tensor(t, {3, 64}, rows), test::tensor(DType::i64, {2}, {47, 3})};
+      const std::vector<HostTensor> want = interpret(n.g, in);
+      passes::run_passes(n.g, ctx);
+      const double bytes = static_cast<double>(constant_bytes(n.g));
+      CHECK((bytes >= c.bytes_of_value * 48 * 64 && bytes <= c.bytes_of_value * 48 * 64 + 8 * 48 * 2));
+      const std::vector<HostTensor> got = interpret(n.g, in);
+      for (size_t o = 0; o < want.size(); ++o) CHECK(test::values(got[o]) == test::values(want[o]));
+      if (c.four) CHECK(least_and_most(n.g) == std::pair<int64_t, int64_t>(0, 15));
+    }
+}
+
 TEST_CASE("numbers seen through views") {
   using passes::Strided;
   std::vector<float> v(24);

@@ -109,8 +109,10 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
         verify(before.g, "quantize_weights");
         REQUIRE(stored.rounded.size() == 1);
         CHECK((stored.rounded[0].name == "w" && stored.rounded[0].columns_first == c.transposed));
-        const std::vector<float> rounded =
-            *passes::round_weight(values.data(), c.transposed ? c.n : c.k, c.transposed ? c.k : c.n, c.transposed, c.storage).floats;
+        const ConstData archive = constant("w", c.transposed ? std::vector<int64_t>{c.n, c.k} : std::vector<int64_t>{c.k, c.n}, values);
+        const auto bytes = passes::round_weight(archive, c.transposed, c.storage).numbers;
+        std::vector<float> rounded(values.size());
+        std::memcpy(rounded.data(), bytes->data(), bytes->size());
         REQUIRE(stored.weights.size() == 1);
         CHECK(stored.left.empty());
         CHECK(stored.error() < (c.storage.bits == 8 ? 0.02 : 0.2));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "forms/slabs.h"
 #include "plan/share_weights.h"
 #include "plan/weights.h"
 #include "unit/plan/stored.h"
@@ -75,8 +76,9 @@ TEST_CASE("every element of a constant is where panel_index says") {
 }
 
 TEST_CASE("every value of a weight of few bits is where panel_index says") {
-  for (const auto& [form, bits] : {std::pair("gemm_quant", 8), {"gemm_quant", 4}, {"gemm_unpack", 4}, {"gemm_bf16w", 16}})
-    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{100, 77}, {64, 32}, {1, 9}, {33, 64}, {31, 2}}) {
+  for (const auto& [form, bits] :
+       {std::pair("gemm_quant", 8), {"gemm_quant", 4}, {"gemm_unpack", 4}, {"gemm_bf16w", 16}, {"slabs", 8}, {"slabs", 4}})
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{100, 77}, {64, 32}, {1, 9}, {33, 64}, {31, 2}, {17, 300}}) {
       const DType t = bits < 16 ? DType::i8 : DType::bf16;
       loop::MatmulKernel m = product(DType::f32, n, k, true);
       m.b_constant = false, m.b = {};
@@ -87,7 +89,7 @@ TEST_CASE("every value of a weight of few bits is where panel_index says") {
       m.b_quantised = loop::QuantisedWeight{values, bits < 16 ? scales : kNone<loop::ParamId>, kNone<loop::ParamId>, k, bits};
       IdVec<ConstId, ConstData> all;
       const ConstId c = numbered(all, t, n * k, bits == 4 ? 15 : 0xffff);
-      const auto panels = test::stored(form, m);
+      const auto panels = std::string_view(form) == "slabs" ? forms::slabs_of(m) : test::stored(form, m);
       REQUIRE(panels);
       WeightTable table(all);
       table.add(c, panels);
