@@ -69,6 +69,7 @@ const Table& table_of(Arch arch) {
       &cuda::wgmma(),
       &cuda::wgmma_parts(),
       &cuda::wgmma_apart(),
+      &cuda::wgmma_quant(),
       &cuda::mma(),
       &cuda::simt(),  // matrix products
       &cuda::conv_few(),

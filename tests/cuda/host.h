@@ -49,6 +49,38 @@ inline u32 bf16_pair(float low, float high) { return bf16_bits(low) | static_cas
 inline u16 f16_add(u16 a, u16 b) { return f16_bits(f16_value(a) + f16_value(b)); }
 inline u16 f16_sub(u16 a, u16 b) { return f16_bits(f16_value(a) - f16_value(b)); }
 inline u16 f16_mul(u16 a, u16 b) { return f16_bits(f16_value(a) * f16_value(b)); }
+/// a * b + c, rounded once: both factors have 11 bits at most, so their product and, but for what lies far below, the sum are exact in
+/// double; an odd last bit keeps what the float loses away from halves.
+inline float fma_to_round(float a, float b, float c) {
+  const double product = static_cast<double>(a) * b, sum = product + c;
+  auto near = static_cast<float>(sum);
+  if (!std::isfinite(near) || static_cast<double>(near) == sum) return near;
+  if (std::fabs(static_cast<double>(near)) > std::fabs(sum)) near = std::nextafter(near, 0.0f);
+  return bits_as<float>(bits_as<u32>(near) | 1);
+}
+inline float pair_value_f16(u32 v, int e) { return f16_value(static_cast<u16>(v >> 16 * e)); }
+inline float pair_value_bf16(u32 v, int e) { return bits_as<float>(e ? v & 0xffff0000u : v << 16); }
+inline u32 f16_fma_pair(u32 a, u32 b, u32 c) {
+  const auto at = [&](int e) { return fma_to_round(pair_value_f16(a, e), pair_value_f16(b, e), pair_value_f16(c, e)); };
+  return f16_pair(at(0), at(1));
+}
+inline u32 bf16_fma_pair(u32 a, u32 b, u32 c) {
+  const auto at = [&](int e) { return fma_to_round(pair_value_bf16(a, e), pair_value_bf16(b, e), pair_value_bf16(c, e)); };
+  return bf16_pair(at(0), at(1));
+}
+inline u32 f16_pair_of_e4m3(u32 two) {
+  const auto at = [&](u32 b) {
+    const float magnitude = (b & 0x7f) == 0x7f ? NAN : bits_as<float>((b & 0x7f) << 20) * 0x1p120f;
+    return b & 0x80 ? -magnitude : magnitude;
+  };
+  return f16_pair(at(two & 0xff), at(two >> 8 & 0xff));
+}
+inline u32 __byte_perm(u32 a, u32 b, u32 which) {
+  const u64 all = static_cast<u64>(b) << 32 | a;
+  u32 r = 0;
+  for (int i = 0; i < 4; ++i) r |= static_cast<u32>(all >> 8 * (which >> 4 * i & 7) & 0xff) << 8 * i;
+  return r;
+}
 inline float min_nan(float a, float b) { return a != a || b != b ? NAN : a < b ? a : b; }
 inline float max_nan(float a, float b) { return a != a || b != b ? NAN : a > b ? a : b; }
 

@@ -21,19 +21,38 @@ class Emitter {
       : k_(k), tile_(tile), a_(a), b_(b), symbol_(symbol), symbols_(size_symbols(k)) {}
 
   std::string emit() {
-    AOTC_CHECK(!k_.a.prologue && !k_.b.prologue, "{}: wgmma.cuh takes operands from memory only", k_.name);
+    AOTC_CHECK(!k_.a.prologue && (few_bits() || !k_.b.prologue), "{}: wgmma.cuh takes operands from memory only", k_.name);
     size_t n_ptr = 0;
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
     std::string out = "#include \"wgmma.cuh\"\n" + argument_struct(symbol_, n_ptr, symbols_.size(), 2);
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, true);
     const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
-    out += wgmma_instruction(symbol_ + "_instruction", k_.in, tile_.cols, left, right, tile_.products > 1) + problem();
+    out += wgmma_instruction(symbol_ + "_instruction", k_.in, tile_.cols, left, right, tile_.products > 1 || few_bits()) + problem();
     return out + tile_type(tile_, k_.in, left, right, k_.b_constant, symbol_) + wgmma_function(tile_, symbol_);
   }
 
  private:
   std::string expr(const Expr& e) const {
     return c_expr(k_.syms.simplify(e), k_.syms, [](SymId s) { return fmt::format("s{}", idx(s)); });
+  }
+
+  bool few_bits() const { return tile_.left_bits != 0; }
+
+  /// What the products of a weight of few bits know of it (kernels/cuda/wgmma_quant.cuh).
+  std::string slabs() const {
+    const loop::QuantisedWeight& q = *k_.b_quantised;
+    const auto pointer = [&](const char* name, loop::ParamId p) {
+      return fmt::format("  AOTC_DI const Scale* {}() const {{ return static_cast<const Scale*>(a.ptr[{}]); }}\n", name, idx(p));
+    };
+    const int64_t depth = *k_.k.as_const(), group = std::min(q.group, depth);
+    return fmt::format(
+               "  typedef {} Format;\n  typedef {} Scale;\n  static constexpr int group = {}, groups = {};\n  static constexpr bool "
+               "offsets = {};\n",
+               slab_format(k_), c_type(k_.params[q.scales].dtype), group, (depth + group - 1) / group, q.offsets != kNone<loop::ParamId>) +
+           pointer("scales", q.scales) + pointer("offsets_at", q.offsets == kNone<loop::ParamId> ? q.scales : q.offsets) +
+           size("columns", k_.n) +
+           "  static AOTC_DI void copy_slabs(u32 to, const TensorMap& map, u32 barrier, int slab, int strip) {\n"
+           "    copy_box(to, map, barrier, 0, slab * 4, strip);\n  }\n";
   }
 
   std::string copy(const char* name, const loop::Operand& o) const {
@@ -71,7 +90,7 @@ class Emitter {
     const std::string inner = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
     out += function("void batch_of(int z, int& b0, int& b1)",
                     inner.empty() ? "    b0 = 0, b1 = z;\n" : fmt::format("    b0 = z / int({0}), b1 = z % int({0});\n", inner));
-    out += copy("copy_a", k_.a) + copy("copy_b", k_.b);
+    out += copy("copy_a", k_.a) + (few_bits() ? slabs() : copy("copy_b", k_.b));
     out += "  template <class Visit> AOTC_DI void with_epilogue(int segment, int b0, int b1, const Visit& visit) const {\n";
     for (size_t s = 0; s < k_.segments.size(); ++s) {
       if (s + 1 < k_.segments.size()) out += fmt::format("    if (segment == {}) {{\n", s);
@@ -130,13 +149,19 @@ std::string wgmma_instruction(const std::string& name, DType t, int columns, Ope
       name, n, parameters, n + words + 1, columns, row.deep, row.name, registers, left_text, n + words, order, operands, inputs);
 }
 
+std::string_view slab_format(const MatmulKernel& k) {
+  const loop::QuantisedWeight& q = *k.b_quantised;
+  return q.bits == 4 ? "Int4" : k.params[q.values].dtype == DType::f8e4m3fn ? "E4m3" : "Int8";
+}
+
 std::string tile_type(const WgmmaTile& t, DType dtype, OperandOrder left, OperandOrder right, bool b_constant, const std::string& symbol) {
   const int early = !b_constant ? 2 : t.swap ? 0 : 1;
   return fmt::format(
-      "typedef WgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n"
+      "typedef WgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}{}> {}_tile;\n"
       "static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n",
       c_type(dtype), t.warp_m, t.cols, t.groups, t.stages, t.ping_pong != 0, t.split, t.swap != 0, left == OperandOrder::along_k,
-      right == OperandOrder::along_k, early, t.products, t.apart != WgmmaTile::Apart::no, symbol, symbol, t.smem_bytes());
+      right == OperandOrder::along_k, early, t.products, t.apart != WgmmaTile::Apart::no,
+      t.left_bits ? fmt::format(", {}", t.left_bits) : "", symbol, symbol, t.smem_bytes());
 }
 
 std::string wgmma_function(const WgmmaTile& t, const std::string& symbol) {

@@ -18,6 +18,9 @@ enum class OperandOrder : uint8_t { along_k, across_k };
 /// is theirs by the instruction); u64 right.
 std::string wgmma_instruction(const std::string& name, DType t, int columns, OperandOrder left, OperandOrder right, bool left_in_registers);
 
+/// The format of kernels/cuda/slabs.cuh that a weight of few bits has.
+std::string_view slab_format(const loop::MatmulKernel& k);
+
 /// The type SYMBOL_tile. left, right: the orders of the operands in the roles that they have in the instruction.
 std::string tile_type(const WgmmaTile& tile, DType t, OperandOrder left, OperandOrder right, bool b_constant, const std::string& symbol);
 /// The __global__ function `symbol` of a product, over SYMBOL_tile, SYMBOL_instruction and SYMBOL_problem.

@@ -7,6 +7,7 @@ namespace aotc::forms::cuda {
 const Form& wgmma();
 const Form& wgmma_parts();
 const Form& wgmma_apart();
+const Form& wgmma_quant();
 const Form& mma();
 const Form& simt();
 const Form& vector();

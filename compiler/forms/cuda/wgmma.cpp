@@ -12,6 +12,7 @@
 #include "forms/cuda/forms.h"
 #include "forms/cuda/hopper.h"
 #include "forms/cuda/product.h"
+#include "forms/cuda/wgmma_operand.h"
 #include "forms/cuda/wgmma_tile.h"
 #include "loop/attached.h"
 
@@ -24,34 +25,6 @@ using loop::Operand;
 
 namespace {
 
-/// Elements of k of a stage.
-int deep(DType t) { return 128 / static_cast<int>(dtype_bytes(t)); }
-
-/// The stride of an operand along k, and that from line to line (a row of a, a column of b).
-const Expr& k_stride(const MatmulKernel& k, const Operand& o) { return &o == &k.a ? o.col_stride : o.row_stride; }
-const Expr& line_stride(const MatmulKernel& k, const Operand& o) { return &o == &k.a ? o.row_stride : o.col_stride; }
-
-/// The order in which tensor maps see an operand, if they do.
-std::optional<OperandOrder> order_of(const MatmulKernel& k, const Operand& o, const SymTable& syms) {
-  if (k_stride(k, o).is(1) && takes_stride(line_stride(k, o), k.in, syms)) return OperandOrder::along_k;
-  if (line_stride(k, o).is(1) && takes_stride(k_stride(k, o), k.in, syms)) return OperandOrder::across_k;
-  return std::nullopt;
-}
-
-/// turned: it is brought into the other order by the kernel.
-Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms, bool turned = false) {
-  const auto order = order_of(k, o, syms);
-  if (!order) return refuse("operand {}: one index must be contiguous, and rows a multiple of 16 bytes apart", name);
-  if (!is_half(k.in) && *order == OperandOrder::across_k && !turned)
-    return refuse("operand {}: TF32 and 8-bit products take k as the contiguous index", name);
-  if (!takes_offset(o.base, k.in, syms)) return refuse("operand {} does not begin at a multiple of 16 bytes", name);
-  const size_t n = o.batch_strides.size();
-  for (size_t d : emit::cuda::mapped_batch(k, o))
-    if (!takes_stride(o.batch_strides[n - k.batch.size() + d], k.in, syms))
-      return refuse("operand {}: matrices must be a multiple of 16 bytes apart", name);
-  return Fit::yes();
-}
-
 /// The columns of b in two parts, each filled up to whole stages of k; or nothing, where they are no weight that can be stored so.
 std::optional<Panels> parts_of(const MatmulKernel& k) {
   if (!k.b_constant || k.b.prologue || k.b_panels_read || k.a.param == k.b.param) return std::nullopt;
@@ -63,7 +36,7 @@ std::optional<Panels> parts_of(const MatmulKernel& k) {
   if (std::any_of(k.b.batch_strides.begin(), k.b.batch_strides.end(), [](const Expr& e) { return !e.is(0); })) return std::nullopt;
   Panels p;
   p.dtype = k.in;
-  p.column_groups = deep(k.in);
+  p.column_groups = wgmma_deep(k.in);
   p.parts = 2;
   p.col_stride = *column;
   p.rows = {{*depth, *depth, 0, *row, {}}};
@@ -71,41 +44,15 @@ std::optional<Panels> parts_of(const MatmulKernel& k) {
   return p;
 }
 TensorMap map_of_parts(const MatmulKernel& k, int lines) {
-  const int64_t bytes = static_cast<int64_t>(dtype_bytes(k.in)), depth = ceil_div(*k.k.as_const(), deep(k.in)) * deep(k.in);
+  const int64_t bytes = static_cast<int64_t>(dtype_bytes(k.in)), depth = ceil_div(*k.k.as_const(), wgmma_deep(k.in)) * wgmma_deep(k.in);
   TensorMap m;
   m.arg = static_cast<int>(idx(k.b.param));
   m.dtype = k.in;
   m.swizzle_bytes = 128;
   m.dims = {depth, k.n, 2};
   m.stride_bytes = {depth * bytes, k.n * depth * bytes};
-  m.box = {deep(k.in), lines, 2};
+  m.box = {wgmma_deep(k.in), lines, 2};
   return m;
-}
-
-TensorMap map_of(const MatmulKernel& k, const Operand& o, OperandOrder order, int lines) {
-  const int64_t bytes = static_cast<int64_t>(dtype_bytes(k.in));
-  const bool along = order == OperandOrder::along_k;
-  const Expr n_lines = &o == &k.a ? k.m : k.n;
-  TensorMap m;
-  m.arg = static_cast<int>(idx(o.param));
-  m.dtype = k.in;
-  m.swizzle_bytes = 128;
-  m.offset_bytes = o.base * bytes;
-  m.dims = along ? Exprs{k.k, n_lines} : Exprs{n_lines, k.k};
-  m.stride_bytes = {(along ? line_stride(k, o) : k_stride(k, o)) * bytes};
-  m.box = along ? std::vector<int32_t>{deep(k.in), lines} : std::vector<int32_t>{64, deep(k.in)};
-  for (size_t d : emit::cuda::mapped_batch(k, o)) {
-    m.dims.push_back(k.batch[d]);
-    m.stride_bytes.push_back(o.batch_strides[o.batch_strides.size() - k.batch.size() + d] * bytes);
-    m.box.push_back(1);
-  }
-  return m;
-}
-
-Expr tiles_of(const MatmulKernel& k, const WgmmaTile& t) {
-  Expr columns = 0;
-  for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, t.n_tile());
-  return columns * ceildiv(k.m, t.m_tile()) * product(k.batch);
 }
 
 class Wgmma final : public FormOf<MatmulKernel> {
@@ -155,7 +102,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
     const WgmmaTile t = tile_of(k, s, c);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
-    const Expr tiles = tiles_of(k, t);
+    const Expr tiles = wgmma_tiles_of(k, t);
     f.grid[0] = t.split > 1 ? tiles * t.split : min(tiles, int64_t{s.machine.cores} * wgmma_resident(t));
     f.max_smem_bytes = t.smem_bytes();
     f.smem_bytes = f.max_smem_bytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "forms/cuda/product.h"
 #include "loop/cost.h"
@@ -29,6 +30,12 @@ struct Turned {
   int least;
 };
 constexpr Turned kTurned[] = {{{128, 144, 2, 1}, 64}, {{64, 200, 2, 0}, 128}};
+/// Of weights of few bits: the most rows of a tile; warpgroups, and blocks of a processor for small tiles.
+constexpr int kSlabCols[] = {256, 224, 192, 160, 128, 96, 64, 32, 16};
+struct SlabGroups {
+  int most, groups, ping_pong, resident;
+};
+constexpr SlabGroups kSlabGroups[] = {{256, 2, 0, 1}, {256, 2, 1, 1}, {128, 1, 0, 2}, {64, 1, 0, 3}};
 constexpr int kTurnedTiles = 16;  // of more tiles the last ones' rows do not matter
 
 // 8-bit products are summed up stage by stage, in sets of sums beside a thread's of its tile: two where it has at most kSumsThrice.
@@ -39,13 +46,13 @@ constexpr int sums_of_thread(const WgmmaTile& t) { return t.warp_m / 64 * t.cols
 
 /// A tile with as many stages as there is room for; small ones leave room for a second block.
 WgmmaTile with_stages(WgmmaTile t) {
-  const int64_t most = t.groups > 1 ? kSharedBytes : kSharedOfProcessor / 2 - kSharedOfDriver;
+  t.resident = t.groups > 1 ? 1 : std::max(2, t.resident);
+  const int64_t most = t.groups > 1 ? kSharedBytes : kSharedOfProcessor / t.resident - kSharedOfDriver;
   t.stages = 8;
   while (t.stages > 2 && t.smem_bytes() > most) --t.stages;
   // Warpgroups that finish a tile together read its operands then: they find them in the first cache where the ring leaves it room.
   const bool together = t.groups > 1 && !t.ping_pong && t.split == 1 && !t.swap;
   while (together && t.stages > 4 && t.stages * t.stage_bytes() > kRingTogether) --t.stages;
-  t.resident = t.groups > 1 ? 1 : 2;
   return t;
 }
 
@@ -74,6 +81,7 @@ Fit legal_wgmma(const WgmmaTile& t) {
     return refuse("cols: {} are no multiple of 16", t.cols);
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
   if (t.products > 1 && (t.warp_m > 64 || t.swap)) return refuse("warp_m: 64 lines of a warpgroup are taken apart");
+  if (t.left_bits && (t.warp_m > 64 || !t.swap)) return refuse("swap: weights of few bits are left operands of 64 lines");
   if (t.apart != WgmmaTile::Apart::no && t.groups == 1) return refuse("groups: the warps beside two of them take operands apart");
   if (sums_of_thread(t) > (t.swap && t.groups > 1 ? 144 : 128))
     return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
@@ -96,7 +104,7 @@ int64_t wgmma_resident(const WgmmaTile& t) {
 std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   std::vector<WgmmaTile> all;
   auto add = [&](WgmmaTile t, int most_split = 8) {
-    t.products = w.products, t.apart = w.apart;
+    t.products = w.products, t.apart = w.apart, t.left_bits = w.left_bits;
     if (w.products > 1 && sums_of_thread(t) > kSumsThrice) return;
     if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > (t.groups > 1 ? kSumsTwice : kSumsTwice / 2))) return;
     if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
@@ -106,6 +114,17 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
       if (legal_wgmma(whole)) all.push_back(whole);
     }
   };
+  if (w.left_bits) {
+    std::set<int64_t> seen;
+    for (int most : kSlabCols) {
+      const int64_t tiles = ceil_div(w.m, most), equal = ceil_div(ceil_div(w.m, tiles), 8) * 8;
+      for (int64_t cols : {tiles > kTurnedTiles ? int64_t{most} : equal, int64_t{most}})  // the second: blocks share k, of powers of two
+        if ((cols == equal || cols < 2 * w.m) && seen.insert(cols).second)
+          for (const SlabGroups& x : kSlabGroups)
+            if (cols <= x.most) add({64, static_cast<int>(cols), x.groups, x.ping_pong, 4, 1, 1, x.resident});
+    }
+    return all;
+  }
   for (const Shape& x : kShapes) add({x.warp_m, x.cols, x.groups, x.ping_pong});
   for (const auto& [x, least] : kTurned)
     for (int cols = x.cols; cols >= least && w.turned; cols -= 8) {
@@ -146,14 +165,21 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
                rounds = std::ceil(blocks / (cores * resident));  // tiles of a processor, and one after another
   const double beside = std::min(resident, std::max(1.0, blocks / cores));
   const double together = t.groups > 1 && !t.ping_pong ? 1 + u.wg_together / t.cols : 1;
-  // Copies write a stage, and every instruction reads its 64 lines and all columns.
-  const double shared = t.stage_bytes() + t.warp_m / 64 * (64.0 + t.cols) * 128 * (t.ping_pong ? 1 : t.groups);
+  // Copies write a stage, and every instruction reads its 64 lines and all columns; of few bits, lines are read once.
+  const double lines = t.left_bits ? 32 : 64;
+  const double shared = t.stage_bytes() + t.warp_m / 64 * (lines + t.cols) * 128 * (t.ping_pong ? 1 : t.groups);
   const double products = dtype_bytes(w.in) == 4 ? u.wg_products / 2 / w.products
                           : is_float8(w.in)      ? u.wg_of_bytes * u.wg_products
                                                  : u.wg_products;
   double stage = std::max(together * sums * w.deep() / products, shared / u.wg_shared);
-  const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? u.wg_not_ahead : 1;
   double waits = std::max(u.wg_stage, u.wg_stages / t.stages);
+  if (t.left_bits) {
+    const double convert = t.rows() * w.deep() * (w.left_floats ? u.wg_convert_floats : t.left_bits == 4 ? u.wg_convert4 : u.wg_convert8);
+    stage = std::max(stage, convert) + u.wg_convert_shown * std::min(stage, convert);
+    if (t.ping_pong) stage = std::max(stage, u.wg_convert_chain);  // nothing multiplies beside it
+    waits = std::max(waits, u.wg_convert_chain);
+  }
+  const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? u.wg_not_ahead : 1;
   if (w.products > 1) {
     const double alone =
         std::max(t.ping_pong ? stage : stage / t.groups, u.wg_chain) + u.wg_aside;  // of a warpgroup that nothing multiplies beside
@@ -173,13 +199,16 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double share = t.split > 1 ? u.wg_share * std::min(blocks, cores * resident) + u.wg_push * sums * (1 - 1 / split) * rounds : 0;
   // Weights come from memory, by a fit to 12 products of 33 to 117 MB (tests/gpu/notes/language_models.md).
   const int64_t n = std::accumulate(w.columns.begin(), w.columns.end(), int64_t{0});
-  const double weights = w.b_constant ? static_cast<double>(w.batch * n * w.k * dtype_bytes(w.in)) : 0;
+  const double weights =
+      w.b_constant ? static_cast<double>(w.batch * n * w.k) * (w.left_bits ? w.left_bits / 8.0 : static_cast<double>(dtype_bytes(w.in)))
+                   : 0;
   const double memory = weights / (static_cast<double>(m.bytes_per_ns) * u.wg_memory);
   const double computed = std::pow(std::pow(multiply, u.wg_both) + std::pow(copy, u.wg_both), 1 / u.wg_both);
   const double streamed = std::pow(std::pow(computed, u.wg_hidden) + std::pow(memory, u.wg_hidden), 1 / u.wg_hidden);
   const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > kSharedOfProcessor / 2 - kSharedOfDriver;
   const double empty = 1 - std::min(1.0, static_cast<double>(w.m) / t.m_tile());
-  return (u.wg_start + u.wg_round * rounds + streamed + finish + share) * (1 + u.wg_empty * empty) * (t.cols == 160 ? u.wg_of_160 : 1) +
+  return (u.wg_start + u.wg_round * rounds + streamed + finish + share) * (1 + u.wg_empty * empty) *
+             (t.cols == 160 && !t.left_bits ? u.wg_of_160 : 1) +
          (alone ? u.wg_alone : 0);
 }
 

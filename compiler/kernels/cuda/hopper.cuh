@@ -15,3 +15,5 @@ AOTC_DI u64 operand_across_k(u32 at, int next_lines = 8192) {
 template <bool AlongK> AOTC_DI u64 operand_at(u32 at) { return AlongK ? operand_along_k(at) : operand_across_k(at); }
 template <bool AlongK> constexpr u64 kOperandStep = AlongK ? 32 >> 4 : 16 * 128 >> 4;  // to the k of the next instruction
 constexpr u64 kOperandLines = 64 * 128 >> 4;                                           // to the next 64 lines
+
+struct WgmmaRing { u32 stages, full, empty, ready; };  // of products: addresses of shared memory; ready: of what is taken apart

@@ -49,6 +49,28 @@ AOTC_DI u16 f16_mul(u16 a, u16 b) {
   asm("mul.rn.f16 %0, %1, %2;" : "=h"(r) : "h"(a), "h"(b));
   return r;
 }
+// a * b + c of two numbers in a word, each rounded once.
+AOTC_DI u32 f16_fma_pair(u32 a, u32 b, u32 c) {
+  u32 r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+AOTC_DI u32 bf16_fma_pair(u32 a, u32 b, u32 c) {
+  u32 r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+// Two e4m3fn in the low half of a word as f16, which holds them all.
+AOTC_DI u32 f16_pair_of_e4m3(u32 two) {
+#if __CUDA_ARCH__ >= 890
+  u32 r;
+  asm("{.reg .b16 low, high;\n mov.b32 {low, high}, %1;\n cvt.rn.f16x2.e4m3x2 %0, low;}" : "=r"(r) : "r"(two));
+  return r;
+#else  // by f16's own bits, 2^-8 of the numbers; 0x7f is NaN
+  const u32 bytes = (two & 0xffu) | (two & 0xff00u) << 8, magnitude = bytes & 0x007f007fu, nan = (magnitude + 0x00010001u) >> 7 & 0x00010001u;
+  return f16_fma_pair((bytes & 0x00800080u) << 8 | magnitude << 7 | nan * 0x7e00u, 0x5c005c00u, 0x80008000u);
+#endif
+}
 // NaN when one of them is.
 AOTC_DI float min_nan(float a, float b) {
   float r;

@@ -7,15 +7,17 @@
 // right ones the columns of B; with Swap (few rows) they change places.
 #pragma once
 #include "wgmma_down.cuh"
+#include "wgmma_quant.cuh"
 
 // WarpRows: left lines of a warpgroup; Cols: right lines of a tile; Consumers: warpgroups that multiply. PingPong: each of them has tiles of
 // its own, in turns, so that one finishes its tile while the other multiplies; otherwise they share a tile's left lines. Split: blocks of a
 // cluster that share k; their sums are added in a fixed order. LeftAlongK, RightAlongK: k is the contiguous index. Early: the operand that
 // no step writes (0: left, 1: right, 2: none), which is copied before the step before has ended. Products: 3: of f32 the high and low parts are
 // multiplied (gemm.cuh); those of the left operand are made in registers, the right one lies in two parts, Cols lines of highs, then of lows. Apart: it
-// is whole in memory, and warps that do not multiply take its stages apart.
+// is whole in memory, and warps that do not multiply take its stages apart. LeftBits: 8 or 4: the left operand is a weight of so many bits (wgmma_quant.cuh);
+// 0: whole elements.
 template <class T, int WarpRows, int Cols, int Consumers, int Stages, bool PingPong, int Split, bool Swap, bool LeftAlongK, bool RightAlongK,
-          int Early, int Products, bool Apart>
+          int Early, int Products, bool Apart, int LeftBits = 0>
 struct WgmmaTile {
   typedef T Element;
   static constexpr int warp_rows = WarpRows, cols = Cols, consumers = Consumers, stages = Stages, split = Split, early = Early, products = Products;
@@ -25,10 +27,11 @@ struct WgmmaTile {
   static constexpr int m_tile = Swap ? Cols : rows, n_tile = Swap ? rows : Cols;
   static constexpr int blocks = WarpRows / 64, registers = Cols / 2;  // accumulators: [blocks][registers]
   static constexpr int threads = 128 * Consumers + (Consumers > 1 ? 128 : 32);
-  static constexpr int left_bytes = rows * 128, right_bytes = Cols * (Products > 1 ? 256 : 128), whole_bytes = Apart && !RightAlongK ? Cols * 128 : 0;
+  static constexpr int left_bits = LeftBits, slab_stages = LeftBits == 4 ? 2 : 1;  // stages that have one copy of the left operand, with the first
+  static constexpr int left_bytes = rows * (LeftBits ? 64 : 128), right_bytes = Cols * (Products > 1 ? 256 : 128), whole_bytes = Apart && !RightAlongK ? Cols * 128 : 0;
   static constexpr int stage_bytes = left_bytes + right_bytes + whole_bytes;
-  // Of a stage: where the right operand is copied to, and the bytes of all copies.
-  static constexpr int right_at = whole_bytes ? left_bytes + right_bytes : left_bytes, copied_bytes = left_bytes + (Apart ? Cols * 128 : right_bytes);
+  // Of a stage: where the right operand is copied to, and the bytes of its copies.
+  static constexpr int right_at = whole_bytes ? left_bytes + right_bytes : left_bytes, right_copied = Apart ? Cols * 128 : right_bytes;
   static constexpr int pieces = blocks * Cols / 8, share = pieces / Split;  // of 8 columns: a warpgroup's; those that a block sums up
   static constexpr int line_pieces = Cols / 8;                              // of one 64 left lines
   static constexpr int run_pieces = share % 4 == 0 && line_pieces % 4 == 0 ? 4 : share % 2 == 0 && line_pieces % 2 == 0 ? 2 : 1;  // turned into runs at once
@@ -39,7 +42,7 @@ struct WgmmaTile {
   static constexpr int band = m_tile > 128 ? 8 : 16;
   // Shared memory: the ring, whose place the sums of other blocks take when it has been read; turns; barriers.
   static constexpr int turns_at = Stages * stage_bytes, barriers_at = turns_at + Consumers * 4 * turn_bytes;
-  static constexpr int readers = Products > 1 ? 4 : 1;  // warps of a warpgroup that say that they have read a stage
+  static constexpr int readers = Products > 1 || LeftBits ? 4 : 1;  // warps of a warpgroup that say that they have read a stage
   static constexpr int shared_bytes = barriers_at + (Apart ? 24 : 16) * Stages + (Split > 1 ? 32 * Consumers : 8);
   // Stages whose early operand is asked for while the step before runs: all where it is most of what is copied, or where a block starts beside
   // one of that step; else it starts when that step ends, and the first stages' other operand must not wait for the early one of them all.
@@ -51,6 +54,7 @@ struct WgmmaTile {
   static_assert(Split == 1 || !PingPong, "blocks that share k have one tile");
   static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && LeftAlongK && (RightAlongK || Apart) && !Swap), "parts of the left operand are made line by line");
   static_assert(!Apart || (Products > 1 && Consumers > 1), "warps beside the one that copies");
+  static_assert(!LeftBits || (Swap && sizeof(T) == 2 && WarpRows == 64 && LeftAlongK && Early == 0 && Products == 1), "weights of few bits");
 };
 
 template <class T> struct same_as;
@@ -84,26 +88,35 @@ template <class Tile, class Problem> AOTC_DI WgmmaPlace wgmma_place(const Proble
   return at;
 }
 
-// The steps of k that this block has.
+// The steps of k that this block has; they begin with a slab.
 template <class Tile> AOTC_DI void wgmma_share_of_k(int k, u32 rank, int& first, int& steps) {
-  const int all = (k + Tile::deep - 1) / Tile::deep, part = (all + Tile::split - 1) / Tile::split;
+  constexpr int each = Tile::split * Tile::slab_stages;
+  const int all = (k + Tile::deep - 1) / Tile::deep, part = (all + each - 1) / each * Tile::slab_stages;
   first = Tile::split > 1 ? int(rank) * part : 0;
   const int last = first + part < all ? first + part : all;
   steps = last > first ? last - first : 0;
 }
 
-// The copies of one stage.
+// The copies of one stage; their bytes, by the stage's number among all of k.
+template <class Tile> AOTC_DI int wgmma_copied(int stage) {
+  return Tile::right_copied + (Tile::slab_stages == 1 || stage % Tile::slab_stages == 0 ? Tile::left_bytes : 0);
+}
 template <class Tile, class Problem, bool Left>
 AOTC_DI void wgmma_copy(const Problem& p, const TensorMap& map, u32 stage, u32 barrier, const WgmmaPlace& at, int k) {
   constexpr bool along = Left ? Tile::left_along_k : Tile::right_along_k, is_a = Left != Tile::swap;
   constexpr int lines = Left ? Tile::rows : Tile::cols, boxes = along || Tile::apart ? 1 : lines / 64;
   const u32 to = Left ? stage : stage + Tile::right_at;
   const int line = is_a ? at.row : at.n_begin + at.column;
+  if constexpr (Left && Tile::left_bits != 0) {
+    const int number = k / Tile::deep;
+    if (number % Tile::slab_stages == 0) p.copy_slabs(to, map, barrier, number / Tile::slab_stages, line / 16);
+  } else {
 #pragma unroll
-  for (int i = 0; i < boxes; ++i) {
-    const int x = along ? k : line + i * 64, y = along ? line : k;
-    if (is_a) p.copy_a(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
-    else p.copy_b(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
+    for (int i = 0; i < boxes; ++i) {
+      const int x = along ? k : line + i * 64, y = along ? line : k;
+      if constexpr (is_a) p.copy_a(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
+      else p.copy_b(to + i * 8192, map, barrier, x, y, at.b0, at.b1);
+    }
   }
 }
 
@@ -123,7 +136,7 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
     if (!waited) {
       const int n = steps < Tile::stages ? steps : Tile::stages, early = Tile::early == 2 ? 0 : n < Tile::early_stages ? n : Tile::early_stages;
       auto copy_early = [&](int i) {
-        barrier_expect(full + 8 * i, Tile::copied_bytes);
+        barrier_expect(full + 8 * i, wgmma_copied<Tile>(k_first + i));
         if (Tile::early == 0) copy_left(i, i);
         else copy_right(i, i);
       };
@@ -141,7 +154,7 @@ AOTC_DI void wgmma_produce(const Problem& p, const TensorMap& left, const Tensor
     }
     for (; step < steps; ++step) {
       barrier_wait(empty + 8 * s, parity);
-      barrier_expect(full + 8 * s, Tile::copied_bytes);
+      barrier_expect(full + 8 * s, wgmma_copied<Tile>(k_first + step));
       copy_left(step, s);
       copy_right(step, s);
       if (++s == Tile::stages) s = 0, parity ^= 1;
@@ -184,8 +197,6 @@ template <class Tile, class Problem> AOTC_DI void wgmma_take_apart(const Problem
       if (++s == Tile::stages) s = 0, parity ^= 1;
     }
 }
-
-struct WgmmaRing { u32 stages, full, empty, ready; };  // addresses of shared memory; ready: of what is taken apart
 
 // Products of 8 bits, of `steps` stages from stage s on: the tensor cores keep some 13 bits of their sums, so those of a stage are added up
 // by the ordinary units; while the next stage's are computed, where there are registers for two. `issued` is called when all are under way.
@@ -423,8 +434,12 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
     if (steps > 0 && tid == 0) barrier_arrive(empty + 8 * last);
     if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
   };
-  auto multiply = [&] {
-    if constexpr (sizeof(typename Tile::Element) == 1) {
+  auto multiply = [&](const WgmmaPlace& at) {
+    if constexpr (Tile::left_bits != 0) {
+      wgmma_sum_slabs<Tile, Mma>(p, acc, WgmmaRing{ring, full, empty, ready}, shared, line, at.n_begin + at.column + line, k_first / Tile::slab_stages, steps,
+                                 s, parity, take_turn, give_turn);
+      if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
+    } else if constexpr (sizeof(typename Tile::Element) == 1) {
       take_turn();
       wgmma_sum_bytes<Tile, Mma>(acc, WgmmaRing{ring, full, empty, ready}, group, steps, s, parity, give_turn);
       if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
@@ -439,11 +454,11 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   const int step_of_tiles = Tile::ping_pong ? Tile::consumers * each : each;
   const auto finish = [&](int tile, WgmmaRole role) {
     const WgmmaPlace at = wgmma_place<Tile>(p, tile, row_tiles, column_tiles);
-    if (Problem::segments > 1 && role != WgmmaRole::takes) multiply();
+    if (Problem::segments > 1 && role != WgmmaRole::takes) multiply(at);
     p.with_epilogue(at.segment, at.b0, at.b1, [&](const auto& e) {
       typedef typename same_as<decltype(e)>::type Epilogue;
       const int row = at.row + (Tile::swap ? 0 : line), column = at.column + (Tile::swap ? line : 0), n = at.n_end - at.n_begin;
-      const auto rest = [&] { if (Problem::segments == 1) multiply(); };
+      const auto rest = [&] { if (Problem::segments == 1) multiply(at); };
       if constexpr (WgmmaInPlace<Tile, Epilogue>::fits)
         wgmma_in_place<WgmmaInPlace<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
       else if constexpr (WgmmaDown<Tile, Epilogue>::fits && Tile::ping_pong)
@@ -466,7 +481,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
 }
 
 // The whole kernel. left, right: tensor maps of the operands in the roles that they have in the instruction. Mma::multiply(acc, left, right,
-// add): one instruction, whose left operand is in registers where there are parts. Problem: m(), k(), batch(), segments, n_begin(s), n_end(s), batch_of(), copy_a() and copy_b() (x, y: as the operand
+// add): one instruction, whose left operand is in registers where there are parts or few bits. Problem: m(), k(), batch(), segments, n_begin(s), n_end(s), batch_of(), copy_a() and copy_b() (x, y: as the operand
 // lies in memory: k and the line, or with k across the line and k), with_epilogue(). Epilogue: Loads, what a run of 8 neighbours reads (of
 // load_registers registers); load(), finish(), finish_one_by_one(); aligned(), whether the first two may be called. in_place: whether it also
 // has pair(), two neighbours of 16 bits out of their sums, Columns and Rows, what it needs for that of a column pair and of a row (of

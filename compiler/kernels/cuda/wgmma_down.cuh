@@ -12,7 +12,7 @@ template <class Tile, class Epilogue> struct WgmmaDown<Tile, Epilogue, true> {
   static constexpr int most = 4 * Tile::turn_bytes / 1024, of_line = (line + most - 1) / most, pieces = (line + of_line - 1) / of_line;
   static constexpr int last = line - (of_line - 1) * pieces, chunks = Tile::share / line * of_line, half = (chunks + 1) / 2;
   static constexpr int runs = (pieces + 1) / 2;  // a lane's runs of a chunk
-  static constexpr int loaded = Epilogue::has_tile ? runs * 4 : 0, room = 192 - Tile::blocks * Tile::registers;
+  static constexpr int loaded = Epilogue::has_tile ? runs * 4 : 0, room = (Tile::left_bits ? 152 : 192) - Tile::blocks * Tile::registers;
   static constexpr int ahead = loaded == 0 || room / loaded >= chunks ? chunks : room / loaded > 1 ? room / loaded : 1;
   static constexpr int slots = ahead < 2 && chunks > 1 ? 2 : ahead;
   static_assert(Tile::share % line == 0 && last > 0, "chunks of whole pieces");
