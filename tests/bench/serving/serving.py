@@ -25,6 +25,7 @@ import urllib.request
 import numpy
 
 TYPES = {"FP32": numpy.float32, "INT64": numpy.int64}
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the servers are here, whatever the environment says of proxies
 
 
 def free_port():
@@ -36,7 +37,7 @@ def free_port():
 def get(port, path, body=None, headers=()):
     """Status, headers, bytes; None while nobody answers."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, dict(headers)), timeout=300) as r:
+        with OPENER.open(urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, dict(headers)), timeout=300) as r:
             return r.status, r.headers, r.read()
     except urllib.error.HTTPError as e:
         return e.code, e.headers, e.read()
@@ -57,7 +58,7 @@ class Server:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.stop()
                 with open(self.log) as log:
-                    raise RuntimeError(f"{kind} does not serve {name} ({self.process.returncode}): " + log.read()[-3000:])
+                    raise RuntimeError(f"{kind} does not serve {name} ({self.process.returncode}): " + log.read()[-6000:])
             time.sleep(0.05)
         self.described = json.loads(get(port, f"/v2/models/{name}")[2])
         self.body, self.head = os.path.join(o.work, f"{name}.{kind}.body"), 0
@@ -123,6 +124,7 @@ def repository(o, name, artifact, contexts, batch):
 
 
 def servers(o, name, batched):
+    """What starts each of them."""
     contexts, batch = (o.contexts, o.batch) if batched else (1, 1)
     artifact = os.path.join(o.models, name + (".so" if o.device < 0 else ".cuda.so"))
     plain = os.path.join(o.work, name + ".so")  # the service calls a model as its file
@@ -130,18 +132,18 @@ def servers(o, name, batched):
         os.symlink(os.path.abspath(artifact), plain)
     options = ["--host", "127.0.0.1", "--contexts", str(contexts), "--batch", str(batch), "--drain", "0", "--threads", "1"]
     port = free_port()
-    yield Server(o, "plain", name, [o.plain, plain, *options, "--port", str(port), *(["--device", str(o.device)] if o.device >= 0 else [])], port)
+    yield lambda: Server(o, "plain", name, [o.plain, plain, *options, "--port", str(port), *(["--device", str(o.device)] if o.device >= 0 else [])], port)
     backends = os.path.join(o.work, "backends")
     os.makedirs(os.path.join(backends, "aotc"), exist_ok=True)
     shutil.copy(o.backend, os.path.join(backends, "aotc", "libtriton_aotc.so"))
     port = free_port()
-    yield Server(o, "triton", name, [o.triton, "--model-repository=" + repository(o, name, artifact, contexts, batch), "--backend-directory=" + backends,
-                                     "--http-address=127.0.0.1", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false", "--exit-timeout-secs=5",
-                                     *o.triton_option], port)
+    yield lambda: Server(o, "triton", name, [o.triton, "--model-repository=" + repository(o, name, artifact, contexts, batch), "--backend-directory=" + backends,
+                                             "--http-address=127.0.0.1", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false", "--exit-timeout-secs=5",
+                                             *o.triton_option], port)
     onnx = os.path.join(o.models, name + ".onnx")
     if o.ort and o.device < 0 and os.path.exists(onnx):
         port = free_port()
-        yield Server(o, "ort", name, [o.ort, o.ort_library, onnx, *options, "--port", str(port)], port)
+        yield lambda: Server(o, "ort", name, [o.ort, o.ort_library, onnx, *options, "--port", str(port)], port)
 
 
 def inputs_of(o, name):
@@ -152,12 +154,18 @@ def inputs_of(o, name):
     return {k: draw(i) for k, i in told["inputs"].items()}, told["batch"]
 
 
-def measure(o, name):
+def measure(o, name, rows):
+    """Adds to the rows; a server that does not start is told at the end, the others are asked."""
     inputs, batched = inputs_of(o, name)
-    running, rows = [], []
+    running, absent = [], []
     try:
-        for s in servers(o, name, batched):
-            running.append(s)
+        for start in servers(o, name, batched):
+            try:
+                running.append(start())
+            except RuntimeError as e:
+                absent.append(str(e))
+        if not running:
+            raise RuntimeError("; ".join(absent))
         answers = [s.ask(inputs) for s in running]
         apart = [max(float(numpy.abs(a.astype(numpy.float64) - b).max() / max(1e-9, numpy.abs(b).max())) for a, b in zip(x, answers[0], strict=True)) for x in answers]
         if max(apart) > o.apart:
@@ -170,15 +178,16 @@ def measure(o, name):
             row = {"model": name, "clients": clients, "contexts": o.contexts if batched else 1, "batch": o.batch if batched else 1, "device": o.device}
             for kind, runs in seen.items():
                 row[kind] = {k: statistics.median(run[k] for run in runs) for k in ("rate", "p50", "p90", "p99", "cpu_ms")} | {"rates": [run["rate"] for run in runs]}
-                row[kind + "_over_plain"] = statistics.median(a["rate"] / max(b["rate"], 1e-9) for a, b in zip(runs, seen["plain"], strict=True))
-            if "ort" in seen:
-                row["triton_over_ort"] = statistics.median(a["rate"] / max(b["rate"], 1e-9) for a, b in zip(seen["triton"], seen["ort"], strict=True))
+            for a, b in (("triton", "plain"), ("ort", "plain"), ("triton", "ort")):
+                if a in seen and b in seen and all(run["rate"] for run in seen[b]):
+                    row[f"{a}_over_{b}"] = statistics.median(x["rate"] / y["rate"] for x, y in zip(seen[a], seen[b], strict=True))
             rows.append(row)
             show(row)
     finally:
         for s in running:
             s.stop()
-    return rows
+    if absent:
+        raise RuntimeError("; ".join(absent))
 
 
 def show(row):
@@ -200,7 +209,7 @@ def main(o):
     with tempfile.TemporaryDirectory(prefix="serving") as o.work:
         for name in o.names or known:
             try:
-                rows += measure(o, name)
+                measure(o, name, rows)
             except (RuntimeError, AssertionError, OSError) as e:  # the others are still told
                 failed.append(name)
                 print(f"{name}: {e}", file=sys.stderr, flush=True)

@@ -37,6 +37,9 @@ assert [(row["model"], row["clients"], row["contexts"], row["batch"]) for row in
 assert all(len(row[kind]["rates"]) == 2 and row[kind]["p50"] <= row[kind]["p99"] for row in rows for kind in ("plain", "triton")) and r.stdout.count("| mlp |") == 2, r.stdout
 r = subprocess.run([*words, "--triton", found[0], "--triton-option=--backend-config=nothing", "mlp"], capture_output=True, text=True)
 assert r.returncode == 1 and "triton does not serve mlp" in r.stderr and "failed: mlp" in r.stderr, r.stdout + r.stderr
+with open(out) as f:
+    rows = [json.loads(line) for line in f]
+assert len(rows) == 2 and all("plain" in row and "triton" not in row and "triton_over_plain" not in row for row in rows), rows
 # The clients count what is not answered with 200, and do not call it speed.
 with open(os.path.join(o.work, "body"), "wb") as f:
     f.write(b"{}")
