@@ -114,6 +114,7 @@ class Product {
       if (o->prologue) complete_params(*o->prologue, k_.params);
     k_.b_quantised = find_quantised(
         k_, [&](ParamId p) { return byte_range(g_, buffers_[last_->args().at(idx(p))]); }, p_.rules.few_bits != nullptr);
+    if (k_.b_quantised && buffers_[last_->args().at(idx(k_.b_quantised->values))].kind != BufferKind::constant) k_.b_quantised.reset();
     return {std::move(k_), last_->args()};
   }
 
