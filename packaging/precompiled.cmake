@@ -38,6 +38,7 @@ option(AOTC_UNITY "Compile the sources of targets that are marked so in groups: 
 # since most of a source's time goes into templates that its neighbours instantiate as well. Sources are named from FOLDER (that of the
 # CMakeLists.txt) on, without .cpp.
 # Two that declare the same name in unnamed namespaces must not meet; the compiler says "redefinition" or "ambiguous" where they do:
+# (It says nothing where a function of an unnamed namespace hides one that a header of the same namespace declares: give that another name.)
 #   BATCH   CMake makes the groups, of so many sources in their order
 #   APART   those of a set (a word list) are compiled in different groups
 #   ALONE   each of these is compiled by itself

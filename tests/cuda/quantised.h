@@ -55,7 +55,6 @@ inline loop::MatmulKernel quantised_product(const QuantisedProduct& c, const std
   b.store(operand, depth * c.n + column, b.op(Op::cast, c.type, {v}));
   mm.a = {x, 0, {}, c.k, 1, {}};
   mm.b.prologue = std::move(b.k);
-  mm.b_constant = true;
   mm.b_quantised = loop::QuantisedWeight{values, scales, c.offsets ? offsets : kNone<ParamId>, group, c.bits, true};
   int64_t begin = 0;
   for (const int64_t end : c.segments.empty() ? std::vector<int64_t>{c.n} : c.segments) {

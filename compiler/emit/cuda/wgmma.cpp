@@ -28,7 +28,7 @@ class Emitter {
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, true);
     const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
     out += wgmma_instruction(symbol_ + "_instruction", k_.in, tile_.cols, left, right, tile_.products > 1 || few_bits()) + problem();
-    return out + tile_type(tile_, k_.in, left, right, k_.b_constant, symbol_) + wgmma_function(tile_, symbol_);
+    return out + tile_type(tile_, k_.in, left, right, k_.b_constant || few_bits(), symbol_) + wgmma_function(tile_, symbol_);
   }
 
  private:

@@ -16,7 +16,6 @@ Fit takes_slabs(const MatmulKernel& k) {
   const QuantisedWeight& q = *k.b_quantised;
   const auto type = [&](loop::ParamId p) { return k.params[p].dtype; };
   if (!is_half(k.in)) return refuse("it takes float16 and bfloat16, not {}", dtype_name(k.in));
-  if (!k.b_constant) return refuse("b is no constant");
   if (q.bits != 8 && q.bits != 4) return refuse("numbers of {} bits", q.bits);
   const bool floats = type(q.values) == DType::f8e4m3fn;
   if (floats ? q.bits != 8 : type(q.values) != DType::i8 && type(q.values) != DType::u8)

@@ -76,11 +76,11 @@ class Wgmma final : public FormOf<MatmulKernel> {
       return refuse("float32 products keep their accuracy (see --f32-matmul)");
     if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.numerics) == 1)) return refuse("it takes float32 at its own accuracy");
     if (s.syms.interval(k.k).min < 1) return refuse("k may be 0");
-    if (const Fit a = takes_operand(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = takes_mapped_operand(k, k.a, "a", s.syms); !a) return a;
     if (products_ > 1 && !apart_) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
     if (apart_ && parts_of(k)) return refuse("b is a weight, which is stored in two parts");
-    if (apart_) return takes_operand(k, k.b, "b", s.syms, true);
-    return takes_operand(k, k.b, "b", s.syms);
+    if (apart_) return takes_mapped_operand(k, k.b, "b", s.syms, true);
+    return takes_mapped_operand(k, k.b, "b", s.syms);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {

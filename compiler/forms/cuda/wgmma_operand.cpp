@@ -25,7 +25,7 @@ std::optional<OperandOrder> order_of(const MatmulKernel& k, const Operand& o, co
   return std::nullopt;
 }
 
-Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms, bool turned) {
+Fit takes_mapped_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms, bool turned) {
   const auto order = order_of(k, o, syms);
   if (!order) return refuse("operand {}: one index must be contiguous, and rows a multiple of 16 bytes apart", name);
   if (!is_half(k.in) && *order == OperandOrder::across_k && !turned)

@@ -50,7 +50,7 @@ class WgmmaQuant final : public FormOf<MatmulKernel> {
     if (!s.syms.simplify(product(k.batch)).is(1)) return refuse("it takes one matrix");
     for (const loop::Segment& x : k.segments)
       if (!s.syms.proves_divisible(x.n_begin, kSlabColumns)) return refuse("columns of a segment do not begin with a strip of the weight");
-    return takes_operand(k, k.a, "a", s.syms);
+    return takes_mapped_operand(k, k.a, "a", s.syms);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {

@@ -74,7 +74,7 @@ AOTC_DI void wgmma_sum_slabs(const Problem& p, float (&acc)[Tile::blocks][Tile::
   constexpr int Stages = Tile::slab_stages;  // of a slab
   const int lane = threadIdx.x & 31;
   column += lane >> 2;
-  u32 words[2][4] = {}, a[2][4] = {};  // of columns g and g + 8
+  u32 words[2][4] = {}, a[4][4] = {};  // of columns g and g + 8; the left operand of each slice of a stage
   Scales now, next;
   now.clear(), next.clear();
   // What the stage that has come has of a new slab.
@@ -111,30 +111,29 @@ AOTC_DI void wgmma_sum_slabs(const Problem& p, float (&acc)[Tile::blocks][Tile::
       if (++s == Tile::stages) s = 0, parity ^= 1;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        u32(&of)[4] = a[i % 2], (&to)[4] = a[1 - i % 2];
         products_begin();
-        Mma::multiply(acc[0], of[0], of[1], of[2], of[3], right + i * kOperandStep<Tile::right_along_k>, Tile::split > 1 || (step | h | i) != 0);
+        Mma::multiply(acc[0], a[i][0], a[i][1], a[i][2], a[i][3], right + i * kOperandStep<Tile::right_along_k>, Tile::split > 1 || (step | h | i) != 0);
         products_commit();
-        products_wait<1>();  // those of the slice before this one are done
-        products_have_read(to);
-        if (i == 0 && (step | h) != 0 && lane == 0) barrier_arrive(ring.empty + 8 * last);
         if (i < 3) {
-          convert(to, h * 4 + i + 1);
+          convert(a[i + 1], h * 4 + i + 1);
         } else if (step + h + 1 < steps) {
           barrier_wait(ring.full + 8 * s, parity);
           if (h + 1 == Stages) {
             take();
             if (Scales::groups > 1) now = next;
           }
-          convert(to, h + 1 == Stages ? 0 : (h + 1) * 4);
+          convert(a[0], h + 1 == Stages ? 0 : (h + 1) * 4);
         }
+        products_wait<1>();  // those of the slice before this one are done
+        products_have_read(a[(i + 3) % 4]);
+        if (i == 0 && (step | h) != 0 && lane == 0) barrier_arrive(ring.empty + 8 * last);
       }
       last = here;
     }
   }
   issued();
   products_wait<0>();
-  products_have_read(a[0]), products_have_read(a[1]);
+  products_have_read(a[3]);
   if (steps > 0 && lane == 0) barrier_arrive(ring.empty + 8 * last);
   constexpr float made = Scales::Factor::made;  // what all weights have been multiplied by
   if (made != 1.0f)

@@ -3,6 +3,8 @@
 #include "cuda/quantised.h"
 
 #include "cuda_support.h"
+#include "plan/size_classes.h"
+#include "plan/verify.h"
 
 using namespace aotc;
 using namespace aotc::test;
@@ -58,9 +60,6 @@ TEST_CASE("weights of few bits: Hopper's products take them in 16-bit programs, 
   other.b_quantised->by_column = false;
   CHECK(reason(other).empty());
   other = mm;
-  other.b_constant = false;
-  CHECK_THAT(reason(other), Catch::Contains("no constant"));
-  other = mm;
   other.params[other.b_quantised->scales].dtype = DType::f64;
   CHECK_THAT(reason(other), Catch::Contains("another type"));
   other = mm;
@@ -114,11 +113,30 @@ TEST_CASE("weights of few bits: many rows go by large tiles, few share k, and ro
     // The best tile of a range's hint is not what serves all of it.
     CHECK(forms::str(at(24)) != forms::str(at(2047)));
   }
-  SymTable syms;
-  const Expr rows = Expr::symbol(syms.add({"rows", SymKind::shape, 2, 2047, 1, {}, {}}));
-  const loop::MatmulKernel mm = quantised_product(some(DType::bf16, DType::i8, 8, 128), "f", rows, syms);
-  CHECK(reason(mm) == "taken");
-  CHECK(!candidates(mm).empty());
+}
+
+TEST_CASE("weights of few bits: a range of rows is cut into classes with tiles of their own, which read one stored weight") {
+  loop::Module m;
+  const SymId sym = m.syms.add({"rows", SymKind::shape, 2, 2047, 1, {}, {}});
+  m.kernels.push(quantised_product(some(DType::bf16, DType::i8, 8, 128), "f", Expr::symbol(sym), m.syms));
+  const loop::KernelId id{0};
+  m.calls.push_back({id, {}, "f", {}});
+  const loop::Kernel& kernel = m.kernels[id];
+  const Goal goal{h200(), {}};
+  const std::vector<plan::SymRange> all = {{sym, 2, 2047, 1}};
+  const auto whole = plan::decide_all(m, m.syms, goal, {});
+  REQUIRE(whole.at(id).choice.form->name() == kForm);
+  const auto classes = plan::size_classes(m, all, goal, whole, {});
+  REQUIRE(classes.size() >= 3);
+  std::set<std::string> choices;
+  for (const std::vector<plan::SymRange>& of : classes) {
+    const SymTable syms = plan::narrowed(m.syms, of);
+    const forms::Decision d =
+        plan::with_stored_form(forms::decide({kernel, syms, goal.machine, goal.numerics}), kernel, whole.at(id).choice);
+    CHECK(d.choice.form->weight(kernel, d.choice) == whole.at(id).choice.form->weight(kernel, whole.at(id).choice));
+    choices.insert(forms::str(d.choice));
+  }
+  CHECK(choices.size() == classes.size());
 }
 
 TEST_CASE("weights of few bits compile in every format and shape of tile") {
