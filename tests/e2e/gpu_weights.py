@@ -18,6 +18,7 @@ from torch import nn
 here = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [here, os.path.join(os.path.dirname(here), "gpu")]
 import run_models
+from models_quantised import WeightsOfBytes
 import emulate
 import thirds
 
@@ -202,6 +203,21 @@ def infinite(r):
     print("ok   infinities and NaN stay", flush=True)
 
 
+def exported_bytes(r):
+    """Weights that the program stores in bytes, as torchao's configurations leave them: they stay so, and the table that is the head is stored once."""
+    torch.manual_seed(9)
+    module, example = WeightsOfBytes().bfloat16().eval(), (torch.randint(0, 300, (1, 5)),)
+    pt2, so = r.path("bytes.pt2"), r.path("bytes.so")
+    torch.export.save(torch.export.export(module, example, dynamic_shapes=({1: torch.export.Dim("seq", min=1, max=8)},)), pt2)
+    elems = 128 * 192 * 2 + 128 * 128 + 300 * 128
+    report = r.build(pt2, so)
+    assert report["weights_bytes"] < 1.1 * elems, (report["weights_bytes"], elems)  # two bytes each where they are not kept
+    assert "stored once, in slabs" in run_models.sh(r.o.aotc, "explain", so)
+    verdict = json.loads(r.emulated(so, "verify", so, "--against", pt2, "--json"))
+    assert verdict["pass"], verdict
+    print(f"ok   weights of bytes: {report['weights_bytes']} bytes of {elems} elements", flush=True)
+
+
 def refusals(r):
     pt2 = r.path("decoder_bf16.pt2")
     if not os.path.exists(pt2):
@@ -226,7 +242,7 @@ def main():
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
     r = Runner(o)
-    parts = {"refusals": refusals, "infinite": infinite, "other_weights": other_weights}
+    parts = {"refusals": refusals, "infinite": infinite, "other_weights": other_weights, "exported_bytes": exported_bytes}
     for name in o.names or [*parts, *thirds.some(list(CASES), "weights of few bits on GPUs")]:
         parts[name](r) if name in parts else case(r, name)
 

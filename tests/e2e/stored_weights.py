@@ -231,7 +231,7 @@ def refusals(o):
     assert "these are int4" in refused(o, pt2, "--weights", "int4", "--activations", "int8")
     assert "groups of 32" in refused(o, pt2, "--weights", "int8", "--weight-group", "32", "--activations", "int8")
     assert "'int4' is not known" in refused(o, pt2, "--weights", "int8", "--activations", "int4")
-    assert "--weights is for CPU artifacts" in refused(o, pt2, "--weights", "int8", "--cuda", "sm_90")
+    assert "--activations is for CPU artifacts" in refused(o, pt2, "--weights", "int8", "--activations", "int8", "--cuda", "sm_90")
     assert "'int5' is not known" in refused(o, pt2, "--weights", "int5")
     assert "'48' is not known" in refused(o, pt2, "--weights", "int4", "--weight-group", "48")
     assert "weights stay as they are" in refused(o, pt2, "--weight-group", "32")
