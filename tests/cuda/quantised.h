@@ -13,6 +13,7 @@ struct QuantisedProduct {
   bool residual;                  ///< the epilogue adds a tensor that lies as the output does
   std::vector<int64_t> segments;  ///< where all but the last end
   bool wide_scales = false;       ///< float32, else of the product's type
+  bool across = false;            ///< rows lie as [k, m]
 };
 
 inline loop::LoopKernel quantised_epilogue(const loop::MatmulKernel& mm, const QuantisedProduct& c, int64_t begin, int64_t end,
@@ -53,7 +54,7 @@ inline loop::MatmulKernel quantised_product(const QuantisedProduct& c, const std
   InstId v = b.op(Op::mul, DType::f32, {b.op(Op::cast, DType::f32, {b.load(values, column * c.k + depth)}), at(scales)});
   if (c.offsets) v = b.op(Op::add, DType::f32, {v, at(offsets)});
   b.store(operand, depth * c.n + column, b.op(Op::cast, c.type, {v}));
-  mm.a = {x, 0, {}, c.k, 1, {}};
+  mm.a = c.across ? loop::Operand{x, 0, {}, 1, mm.m, {}} : loop::Operand{x, 0, {}, c.k, 1, {}};
   mm.b.prologue = std::move(b.k);
   mm.b_quantised = loop::QuantisedWeight{values, scales, c.offsets ? offsets : kNone<ParamId>, group, c.bits, true};
   int64_t begin = 0;

@@ -100,7 +100,7 @@ def run(c, library, random, pick):
         chosen[:2] = 0, k - 1
         x[np.arange(m), chosen] = 1
     out = aligned(np.full((m, n), 0x7fff, np.uint16))
-    arrays = [aligned(bits(x, kind)), aligned(slabs(values, c["bits"] == 4)), aligned(stored(scales)), aligned(stored(offsets)), aligned(bits(bias, kind)),
+    arrays = [aligned(bits(x.T if c["across"] else x, kind)), aligned(slabs(values, c["bits"] == 4)), aligned(stored(scales)), aligned(stored(offsets)), aligned(bits(bias, kind)),
               aligned(bits(residual, kind)), out]
     words = [0, 0] + [a.ctypes.data for a in arrays] + [0]  # fault, scratch, pointers, one size that is none
     head = np.array(words, np.uint64).tobytes()

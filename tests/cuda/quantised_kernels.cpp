@@ -33,6 +33,7 @@ const Case kCases[] = {
     {{DType::bf16, kFloat8, 8, 32, true, 20, 32, 256, true, {}, true}, "cols=24 groups=1 ping_pong=0 stages=6 split=1"},
     {{DType::f16, kInt8, 8, 32, false, 30, 96, 192, false, {}, true}, "cols=32 groups=2 ping_pong=0 stages=4 split=2"},
     {{DType::bf16, kFloat8, 8, 64, true, 30, 40, 192, false, {}}, "cols=32 groups=1 ping_pong=0 stages=4 split=1"},
+    {{DType::bf16, kInt8, 8, 64, false, 72, 96, 320, true, {}, false, true}, "cols=64 groups=2 ping_pong=0 stages=4 split=1"},
     {{DType::bf16, kInt4, 4, 0, false, 33, 48, 1032, false, {16}}, "cols=40 groups=2 ping_pong=0 stages=8 split=1"},
 };
 
@@ -56,11 +57,11 @@ int main(int n, char** args) {
     out << choice->form->source(site, *choice, name);
     std::printf(
         "{\"name\": \"%s\", \"type\": \"%s\", \"values\": \"%s\", \"bits\": %d, \"group\": %ld, \"offsets\": %d, \"residual\": %d, "
-        "\"wide\": %d, \"m\": "
+        "\"wide\": %d, \"across\": %d, \"m\": "
         "%ld, \"n\": %ld, \"k\": %ld",
         name.c_str(), std::string(dtype_name(c.type)).c_str(), std::string(dtype_name(c.values)).c_str(), c.bits,
-        static_cast<long>(mm.b_quantised->group), c.offsets, c.residual, c.wide_scales, static_cast<long>(c.m), static_cast<long>(c.n),
-        static_cast<long>(c.k));
+        static_cast<long>(mm.b_quantised->group), c.offsets, c.residual, c.wide_scales, c.across, static_cast<long>(c.m),
+        static_cast<long>(c.n), static_cast<long>(c.k));
     std::printf(", \"grid\": %ld, \"threads\": %d, \"shared\": %ld, \"maps\": [",
                 static_cast<long>(mm.syms.simplify(s.grid[0]).as_const().value()), s.block[0], static_cast<long>(s.max_smem_bytes));
     for (size_t i = 0; i < s.maps.size(); ++i) {
