@@ -66,6 +66,7 @@ const Table& table_of(Arch arch) {
   };
   static const Table kCuda = {
       &cuda::vector(),
+      &cuda::stream(),
       &cuda::wgmma(),
       &cuda::wgmma_parts(),
       &cuda::wgmma_apart(),

@@ -229,3 +229,19 @@ case_of("product_apart_along_f32", lambda x, y: (x @ y.mT, torch.relu(x[0] @ y[0
 case_of("product_apart_across_f32", lambda x, y: x @ y, lambda: (R(2, 140, 100), R(2, 100, 132)))
 case_of("product_apart_odd_f32", lambda x, y, z: (x @ y.mT, x @ z), lambda: (odd_numbers(128, 64), R(192, 64).round(), R(64, 128).round()), lambda: (R(128, 64).round(), odd_numbers(192, 64), odd_numbers(64, 128)))
 case_of("distances", lambda x, y: (torch.cdist(x, y), torch.cdist(x[:, :9], y[:, :20]), torch.cdist(x, y, p=1.0)), lambda: (R(2, 40, 20), R(2, 33, 20)))
+
+
+# Few rows by constant weights that are worth streaming: a bias, an activation, a residual, gate and up; ends of rows, of columns and of k.
+class Streamed(nn.Module):
+    def __init__(self, k, n):
+        super().__init__()
+        self.a, self.gate, self.up, self.down = nn.Linear(k, n), nn.Linear(k, n, bias=False), nn.Linear(k, n, bias=False), nn.Linear(n, k)
+
+    def forward(self, x):
+        return F.silu(self.a(x)), x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+for t in ("f16", "bf16"):
+    CASES[f"product_streamed_{t}"] = lambda t=t: (Streamed(1096, 1416).to(TYPES[t]), [(R(n, 1096).to(TYPES[t]),) for n in (3, 20, 1, 8, 9, 32)],
+                                                  ({0: Dim("rows", min=1, max=32)},))
+    CASES[f"product_streamed_five_{t}"] = lambda t=t: (Streamed(1544, 1416).to(TYPES[t]), [(R(5, 1544).to(TYPES[t]),)], None)

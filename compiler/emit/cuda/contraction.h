@@ -13,6 +13,9 @@ std::string emit_simt_matmul(const loop::MatmulKernel& k, const SimtTile& tile, 
 /// Of few rows, k contiguous in both operands (kernels/cuda/vector.cuh).
 std::string emit_vector_matmul(const loop::MatmulKernel& k, const VectorTile& tile, const std::string& symbol);
 
+/// The same on tensor cores (kernels/cuda/stream.cuh): the weight as it is stored, or of few bits in slabs.
+std::string emit_stream_matmul(const loop::MatmulKernel& k, const StreamTile& tile, const std::string& symbol);
+
 /// A thread an output.
 std::string emit_conv_points(const loop::ConvKernel& k, int threads, const std::string& symbol);
 /// A product for each group.

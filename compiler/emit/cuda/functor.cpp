@@ -105,6 +105,23 @@ std::string size_text(const Expr& e, const SymTable& syms) {
   return c_expr(syms.simplify(e), syms, [](SymId s) { return fmt::format("s{}", idx(s)); });
 }
 
+std::string prefetches_beside(const loop::MatmulKernel& k, int threads) {
+  constexpr int64_t kMostBytes = 64 << 10, kLine = 128;
+  std::string out;
+  for (size_t p = 0; p < k.params.size(); ++p) {
+    const ParamId id = static_cast<ParamId>(p);
+    const loop::Param& param = k.params[id];
+    const auto elems = product(param.dims).as_const();
+    const bool few_bits = k.b_quantised && (id == k.b_quantised->values || id == k.b_quantised->scales || id == k.b_quantised->offsets);
+    const bool operand = id == k.a.param || id == k.b.param || (k.twin && id == k.twin->param) || few_bits;
+    if (param.role != ParamRole::input || operand || !elems || *elems * dtype_bytes(param.dtype) > kMostBytes) continue;
+    out += fmt::format(
+        "    for (i64 at = threadIdx.x * {0}; at < {1}; at += {2} * {0}) prefetch_line(static_cast<const char*>(a.ptr[{3}]) + at);\n",
+        kLine, *elems * dtype_bytes(param.dtype), threads, p);
+  }
+  return out.empty() ? out : "  if (blockIdx.x == 0) {\n" + out + "  }\n";
+}
+
 std::string constants_function(const char* name, const Ints& values) {
   std::string out = fmt::format("  static AOTC_DI constexpr int {}(int d) {{ return ", name);
   for (size_t d = 0; d + 1 < values.size(); ++d) out += fmt::format("d == {} ? {} : ", d, values[d]);

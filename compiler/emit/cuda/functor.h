@@ -19,6 +19,9 @@ std::string prologue_functor(const loop::LoopKernel& p, DType operand, const std
 std::string size_names(const std::vector<SymId>& size_symbols, const SymTable& syms, int indent);
 /// An expression over shape symbols, which have the names of size_names.
 std::string size_text(const Expr& e, const SymTable& syms);
+/// What a product reads beside its operands, asked for by the first block while it waits: the weights of the steps between have driven it
+/// out of the second cache.
+std::string prefetches_beside(const loop::MatmulKernel& k, int threads);
 /// "static AOTC_DI constexpr int NAME(int d) { .. }", a number for each d.
 std::string constants_function(const char* name, const Ints& values);
 /// The start of a step that overlaps the one before and touches nothing until that has ended.

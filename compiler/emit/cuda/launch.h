@@ -80,6 +80,51 @@ struct VectorTile {
   int threads() const { return warps * 32; }
 };
 
+/// Tile of a product of few rows on tensor cores (kernels/cuda/stream.cuh, which says what its parts are); the numbers of bytes are those
+/// of StreamTile there.
+struct StreamTile {
+  int warps = 8, along = 2, strips = 1, run = 1, depth = 4, split = 1;
+  int chunk = 0;  ///< 0: all rounds of a block
+  /// Of the kernel: rows at most, products that are finished together, k of a column, of few bits: bits, k of a scale, bytes of a scale
+  /// with its offset.
+  int rows = 8, sums = 1;
+  int64_t k = 64;
+  int bits = 16;
+  int64_t group = 0;
+  int scale_bytes = 0, scales = 0;  ///< of one; scales and offsets of a column's group: 0, 1 or 2
+  int resident = 1;                 ///< blocks of one processor that registers must allow
+  static constexpr int kStrip = 16, kRowTile = 8, kPiece = 8, kMostRows = 64;  ///< columns, rows; numbers of 16 bytes
+  int threads() const { return warps * 32; }
+  int items() const { return warps / along * strips * kStrip; }  ///< columns of a block, or pairs of mates
+  int deep() const { return scales ? 512 / bits : 64; }          ///< k of a slab
+  int slab_bytes() const { return scales ? 1024 : 2048; }
+  int row_tiles() const { return (rows + kRowTile - 1) / kRowTile; }
+  /// Of a thread, about: addresses, sums, operands; of few bits, their words, scales and numbers.
+  int registers() const {
+    const int all = strips * sums;
+    return 44 + 12 * all + (4 * all + 6) * row_tiles() + (scales ? 10 + 12 * all : 0);
+  }
+  int64_t steps() const { return (k + run * deep() - 1) / (run * deep()); }
+  int64_t part() const { return (steps() + split - 1) / split; }  ///< steps of a block
+  int64_t rounds() const { return (part() + along - 1) / along; }
+  int64_t depth_used() const { return depth < rounds() ? depth : rounds(); }
+  int64_t chunk_used() const { return chunk && chunk < rounds() ? chunk : rounds(); }
+  int64_t ring_bytes() const { return int64_t{warps} * depth_used() * strips * sums * run * slab_bytes(); }
+  int64_t row_bytes() const {  ///< of shared memory, of the rows
+    return (chunk_used() < rounds() ? 2 : 1) * rows * (chunk_used() * along * run * deep() + 8) * 2;
+  }
+  int64_t scales_bytes() const {
+    if (!scales) return 0;
+    const int64_t groups = (part() * run * deep() + group - 1) / group + 1;
+    return int64_t{scales} * sums * items() * scale_bytes * 4 * ((groups + 3) / 4 | 1);
+  }
+  int64_t smem_bytes() const {
+    const int64_t parts = int64_t{along} * sums * row_tiles() * kRowTile * (items() + 4) * 4,
+                  all = ring_bytes() + row_bytes() + scales_bytes();
+    return parts > all ? parts : all;
+  }
+};
+
 inline constexpr int kPlainAttentionThreads = 128, kPlainAttentionRows = 16, kPlainAttentionColumns = 128;  ///< AttnPlain of attention.cuh
 
 /// Tile of attention on tensor cores (kernels/cuda/attention.cuh): row_warps * 16 rows, k_warps that share them, each with `keys` keys a

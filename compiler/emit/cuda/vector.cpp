@@ -50,28 +50,10 @@ class Emitter {
     return fmt::format("static_cast<const {}*>(a.ptr[{}]) + {}{}", c_type(k_.in), idx(o.param), at, more);
   }
 
-  /// What it reads beside the products' operands, asked for by the first block while it waits: the weights of the steps between have driven
-  /// it out of the second cache.
-  std::string prefetches() const {
-    constexpr int64_t kMostBytes = 64 << 10, kLine = 128;
-    std::string out;
-    for (size_t p = 0; p < k_.params.size(); ++p) {
-      const ParamId id = static_cast<ParamId>(p);
-      const loop::Param& param = k_.params[id];
-      const auto elems = product(param.dims).as_const();
-      const bool operand = id == k_.a.param || id == k_.b.param || (k_.twin && id == k_.twin->param);
-      if (param.role != loop::ParamRole::input || operand || !elems || *elems * dtype_bytes(param.dtype) > kMostBytes) continue;
-      out += fmt::format(
-          "    for (i64 at = threadIdx.x * {0}; at < {1}; at += {2} * {0}) prefetch_line(static_cast<const char*>(a.ptr[{3}]) + at);\n",
-          kLine, *elems * dtype_bytes(param.dtype), tile_.threads(), p);
-    }
-    return out.empty() ? out : "  if (blockIdx.x == 0) {\n" + out + "  }\n";
-  }
-
   std::string body() const {
     std::string out = "  next_step_may_start();\n" + size_names(symbols_, k_.syms, 2);
     out += fmt::format("  const i64 k = {}, batch = {};\n  const int m = {};\n", expr(k_.k), expr(product(k_.batch)), expr(k_.m));
-    out += prefetches() + "  bool waits = true;\n";
+    out += prefetches_beside(k_, tile_.threads()) + "  bool waits = true;\n";
     std::string rows;
     if (k_.a.prologue) {
       out += fmt::format("  __shared__ __align__(16) {} rows[{} * ({})];\n", c_type(k_.in), tile_.rows, expr(k_.k));

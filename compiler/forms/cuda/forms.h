@@ -11,6 +11,7 @@ const Form& wgmma_quant();
 const Form& mma();
 const Form& simt();
 const Form& vector();
+const Form& stream();
 const Form& conv_few();
 const Form& conv_patch();
 const Form& conv_wgmma();
