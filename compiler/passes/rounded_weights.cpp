@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/diagnostic.h"
+#include "base/parallel.h"
 #include "graph/scalar.h"
 
 namespace aotc::passes {
@@ -137,23 +138,34 @@ RoundedWeight round_weight(const ConstData& c, bool columns_first, const WeightS
   q.columns_first = columns_first, q.dtype = c.type.dtype;
   q.n = columns_first ? rows : columns, q.k = columns_first ? columns : rows;
   std::vector<float> floats(static_cast<size_t>(rows * columns));
-  for (size_t i = 0; i < floats.size(); ++i) floats[i] = widened(c, i);
-  if (storage.bits == 16) {
-    std::transform(floats.begin(), floats.end(), floats.begin(), bf16_near);
-  } else {
+  if (storage.bits != 16) {
     q.group = storage.group && storage.group < q.k ? storage.group : q.k;
     q.groups = (q.k + q.group - 1) / q.group;
     q.values.resize(floats.size());
     q.scales.resize(static_cast<size_t>(q.n * q.groups));
     if (storage.bits == 4) q.offsets.resize(q.scales.size());
-    for (int64_t j = 0; j < q.n; ++j)
-      for (int64_t g = 0; g < q.groups; ++g)
-        round_group(q, floats.data(), j, g, columns_first ? j * q.k : j, columns_first ? 1 : q.n, storage);
   }
-  for (size_t i = 0; i < floats.size(); ++i) {
-    const double x = widened(c, i), off = x - floats[i];
-    q.lost += off * off, q.all += x * x;
-  }
+  // Columns by the block, and their losses summed in order: the same number on any number of threads.
+  constexpr int64_t kBlock = 64;
+  std::vector<std::pair<double, double>> losses(static_cast<size_t>((q.n + kBlock - 1) / kBlock));
+  parallel_for(losses.size(), static_cast<int>(std::thread::hardware_concurrency()), [&](size_t block) {
+    auto& [lost, all] = losses[block];
+    for (int64_t j = static_cast<int64_t>(block) * kBlock; j < std::min(q.n, (static_cast<int64_t>(block) + 1) * kBlock); ++j) {
+      const int64_t at = columns_first ? j * q.k : j, step = columns_first ? 1 : q.n;
+      for (int64_t i = 0; i < q.k; ++i) {
+        float& f = floats[static_cast<size_t>(at + i * step)];
+        f = widened(c, static_cast<size_t>(at + i * step));
+        if (storage.bits == 16) f = bf16_near(f);
+      }
+      for (int64_t g = 0; g < q.groups; ++g) round_group(q, floats.data(), j, g, at, step, storage);
+      for (int64_t i = 0; i < q.k; ++i) {
+        const auto e = static_cast<size_t>(at + i * step);
+        const double x = widened(c, e), off = x - floats[e];
+        lost += off * off, all += x * x;
+      }
+    }
+  });
+  for (const auto& [lost, all] : losses) q.lost += lost, q.all += all;
   q.numbers = std::make_shared<const std::vector<std::byte>>(narrowed(q.dtype, floats));
   return q;
 }

@@ -142,8 +142,8 @@ class Checker {
                    *evaluate(m.offset_bytes));
         for (const Expr& e : m.dims) AOTC_CHECK(value(e, "a size of a tensor map") > 0, "after {}: a tensor map of nothing", after_);
         for (const Expr& e : m.stride_bytes)
-          AOTC_CHECK(value(e, "a stride of a tensor map") % 16 == 0, "after {}: a tensor map of {} has a stride of {} bytes", after_, s.label,
-                     *evaluate(e));
+          AOTC_CHECK(value(e, "a stride of a tensor map") % 16 == 0, "after {}: a tensor map of {} has a stride of {} bytes", after_,
+                     s.label, *evaluate(e));
       }
     }
     AOTC_CHECK(value(plan_.scratch_bytes, "scratch_bytes") >= 0);

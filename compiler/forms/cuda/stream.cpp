@@ -22,11 +22,11 @@ using loop::Operand;
 namespace {
 
 /// The fields of a choice.
-struct Tile : StreamTile {
-  static std::span<const Member<Tile>> members() {
-    static constexpr Member<Tile> kRows[] = {
-        {{"warps", 1, 16}, &Tile::warps}, {{"along", 1, 16}, &Tile::along}, {{"strips", 1, 4}, &Tile::strips},  {{"run", 1, 4}, &Tile::run},
-        {{"depth", 1, 16}, &Tile::depth}, {{"split", 1, 8}, &Tile::split},  {{"chunk", 0, 4096}, &Tile::chunk},
+struct StreamFields : StreamTile {
+  static std::span<const Member<StreamFields>> members() {
+    static constexpr Member<StreamFields> kRows[] = {
+        {{"warps", 1, 16}, &StreamFields::warps}, {{"along", 1, 16}, &StreamFields::along}, {{"strips", 1, 4}, &StreamFields::strips},  {{"run", 1, 4}, &StreamFields::run},
+        {{"depth", 1, 16}, &StreamFields::depth}, {{"split", 1, 8}, &StreamFields::split},  {{"chunk", 0, 4096}, &StreamFields::chunk},
     };
     return kRows;
   }
@@ -91,10 +91,10 @@ Fit takes_number_strips(const MatmulKernel& k) {
 class Stream final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "cuda_stream"; }
-  std::span<const Field> fields() const override { return fields_of<Tile>(); }
+  std::span<const Field> fields() const override { return fields_of<StreamFields>(); }
   bool takes_twins() const override { return true; }
   Fit legal(const Choice& c) const override {
-    const Tile t = unpack<Tile>(c);
+    const StreamFields t = unpack<StreamFields>(c);
     if (t.warps % t.along) return refuse("warps that share columns are of one block");
     if (!std::has_single_bit(static_cast<unsigned>(t.split))) return refuse("{} blocks of a cluster", t.split);
     return t.chunk == 0 || t.chunk >= t.depth ? Fit::yes() : refuse("a chunk of {} rounds, {} are under way", t.chunk, t.depth);
@@ -135,7 +135,7 @@ class Stream final : public FormOf<MatmulKernel> {
     for (const auto& [warps, along, strips] : kShapes)
       for (const int depth : {4, 2, 8})
         for (int split = 1; split <= most; split *= 2) {
-          Tile t;
+          StreamFields t;
           t.warps = warps, t.along = along, t.strips = strips, t.depth = depth, t.split = split;
           add(t, k, s, all);
         }
@@ -150,7 +150,7 @@ class Stream final : public FormOf<MatmulKernel> {
   }
 
   StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
-    const StreamTile t = tile_for(unpack<Tile>(c), k, s.syms);
+    const StreamTile t = tile_for(unpack<StreamFields>(c), k, s.syms);
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
     Expr columns = 0;
@@ -165,7 +165,7 @@ class Stream final : public FormOf<MatmulKernel> {
     return slab_weight(k);
   }
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
-    StreamTile t = tile_for(unpack<Tile>(c), k, s.syms);
+    StreamTile t = tile_for(unpack<StreamFields>(c), k, s.syms);
     AOTC_CHECK(t.rows <= StreamTile::kMostRows, "{}: code of {} rows, {} is the most", k.name, t.rows, StreamTile::kMostRows);
     t.resident = resident_of(t, s.machine);
     return emit::cuda::emit_stream_matmul(k, t, symbol);
@@ -173,13 +173,13 @@ class Stream final : public FormOf<MatmulKernel> {
 
  private:
   /// The one of least shared memory.
-  static Tile least_tile() {
-    Tile t;
+  static StreamFields least_tile() {
+    StreamFields t;
     t.warps = 4, t.along = 1, t.depth = 2, t.chunk = 2;
     return t;
   }
   /// The tile with all rows in shared memory and, where two blocks of it have no room on a processor, with chunks of them.
-  void add(Tile t, const MatmulKernel& k, const Site& s, std::vector<Candidate>& all) const {
+  void add(StreamFields t, const MatmulKernel& k, const Site& s, std::vector<Candidate>& all) const {
     const StreamTile whole = tile_for(t, k, s.syms);
     // Blocks of which each has something to do, no more of a cluster than fill the GPU twice.
     if (whole.part() < t.along || (t.split > 1 && (whole.steps() < t.split * t.along || blocks_of(whole, k, s.syms) > 4 * s.machine.cores)))
@@ -207,7 +207,7 @@ class Stream final : public FormOf<MatmulKernel> {
     return u.stream_slice + numbers * (half ? u.stream_of_f16 : 1) + (same ? 0 : u.stream_wide_scales);
   }
 
-  Candidate estimate(const Tile& choice, const MatmulKernel& k, const Site& s) const {
+  Candidate estimate(const StreamFields& choice, const MatmulKernel& k, const Site& s) const {
     const Machine& m = s.machine;
     const GpuCosts& u = gpu_costs(m);
     const StreamTile t = tile_for(choice, k, s.syms);
