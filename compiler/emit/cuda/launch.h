@@ -99,11 +99,13 @@ struct StreamTile {
   int deep() const { return scales ? 512 / bits : 64; }          ///< k of a slab
   int slab_bytes() const { return scales ? 1024 : 2048; }
   int row_tiles() const { return (rows + kRowTile - 1) / kRowTile; }
-  /// Of a thread, about: addresses, sums, operands; of few bits, their words, scales and numbers.
+  /// Of a thread, at most about: addresses, sums, operands; of few bits, their words, scales and numbers.
   int registers() const {
     const int all = strips * sums;
-    return 44 + 12 * all + (4 * all + 6) * row_tiles() + (scales ? 10 + 12 * all : 0);
+    return 44 + 12 * all + (4 * all + 6) * row_tiles() + (scales ? 6 + 6 * all : 0);
   }
+  /// Whether they are more than a thread may have: what registers() says is up to 32 too many.
+  bool spills() const { return registers() > (threads() > 256 ? 65536 / threads() : 255) + 32; }
   int64_t steps() const { return (k + run * deep() - 1) / (run * deep()); }
   int64_t part() const { return (steps() + split - 1) / split; }  ///< steps of a block
   int64_t rounds() const { return (part() + along - 1) / along; }

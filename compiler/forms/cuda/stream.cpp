@@ -212,7 +212,10 @@ class Stream final : public FormOf<MatmulKernel> {
     const GpuCosts& u = gpu_costs(m);
     const StreamTile t = tile_for(choice, k, s.syms);
     Candidate r{pack(*this, choice), Fit::yes(), 0};
-    if (t.smem_bytes() > m.shared_bytes) r.fit = refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), m.shared_bytes);
+    if (t.smem_bytes() > m.shared_bytes)
+      r.fit = refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), m.shared_bytes);
+    else if (t.spills())
+      r.fit = refuse("about {} registers of {} threads each", t.registers(), t.threads());
     const ProductSizes z = sizes_of(k, s.syms);
     const double rows = static_cast<double>(z.m), columns = static_cast<double>(z.n) * (k.twin ? 2 : 1), depth = static_cast<double>(z.k);
     const double scales = t.scales ? static_cast<double>(t.scales * t.scale_bytes) / static_cast<double>(t.group) : 0;
