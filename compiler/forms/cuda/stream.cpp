@@ -142,12 +142,7 @@ class Stream final : public FormOf<MatmulKernel> {
     if (all.empty()) all.push_back(estimate(least_tile(), k, s));
     return all;
   }
-  std::string contract(const MatmulKernel& k, const Site& s) const override {
-    const auto& q = k.b_quantised;
-    return q ? fmt::format("{} {} g{}", product_contract(k, s),
-                           k.params[q->values].dtype == DType::f8e4m3fn ? "e4m3" : fmt::format("int{}", q->bits), q->group)
-             : product_contract(k, s);
-  }
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s); }
 
   StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
     const StreamTile t = tile_for(unpack<StreamFields>(c), k, s.syms);
