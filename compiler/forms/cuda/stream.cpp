@@ -25,8 +25,9 @@ namespace {
 struct StreamFields : StreamTile {
   static std::span<const Member<StreamFields>> members() {
     static constexpr Member<StreamFields> kRows[] = {
-        {{"warps", 1, 16}, &StreamFields::warps}, {{"along", 1, 16}, &StreamFields::along}, {{"strips", 1, 4}, &StreamFields::strips},  {{"run", 1, 4}, &StreamFields::run},
-        {{"depth", 1, 16}, &StreamFields::depth}, {{"split", 1, 8}, &StreamFields::split},  {{"chunk", 0, 4096}, &StreamFields::chunk},
+        {{"warps", 1, 16}, &StreamFields::warps},   {{"along", 1, 16}, &StreamFields::along}, {{"strips", 1, 4}, &StreamFields::strips},
+        {{"run", 1, 4}, &StreamFields::run},        {{"depth", 1, 16}, &StreamFields::depth}, {{"split", 1, 8}, &StreamFields::split},
+        {{"chunk", 0, 4096}, &StreamFields::chunk},
     };
     return kRows;
   }
@@ -49,6 +50,11 @@ int64_t blocks_of(const StreamTile& t, const MatmulKernel& k, const SymTable& sy
   for (const loop::Segment& s : k.segments)
     blocks += ceil_div(std::max<int64_t>(1, syms.hint(floordiv(s.n_end - s.n_begin, s.mates ? 2 : 1))), t.items());
   return blocks * t.split;
+}
+/// Of more rows Hopper's warpgroups (cuda_wgmma, cuda_wgmma_quant) take less time.
+int64_t most_rows(const Machine& m) {
+  return m.has(Feature::wgmma) ? std::min<int64_t>(StreamTile::kMostRows, static_cast<int64_t>(gpu_costs(m).stream_rows))
+                               : StreamTile::kMostRows;
 }
 /// Blocks of one processor.
 int resident_of(const StreamTile& t, const Machine& m) {
@@ -107,8 +113,8 @@ class Stream final : public FormOf<MatmulKernel> {
     const auto depth = k.k.as_const();
     if (!depth || *depth == 0 || *depth % StreamTile::kPiece || *depth > std::numeric_limits<int32_t>::max() / 2)
       return refuse("k must be a fixed multiple of {}", StreamTile::kPiece);
-    if (s.syms.interval(k.m).max > StreamTile::kMostRows || s.syms.interval(k.m).min < 1)
-      return refuse("1 to {} rows", StreamTile::kMostRows);
+    const int64_t most = most_rows(s.machine);
+    if (s.syms.interval(k.m).max > most || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", most);
     if (!k.batch.empty()) return refuse("it takes one matrix");
     if (k.a.prologue) return refuse("it takes operand a from memory only");
     if (const Fit a = takes_streamed_operand(k, k.a, "a", s.syms); !a) return a;
@@ -246,7 +252,8 @@ class Stream final : public FormOf<MatmulKernel> {
     const double late = waves > 1 ? block * u.stream_late : 0;
     const double sums = (t.along - 1) * u.stream_along + (t.split > 1 ? u.stream_cluster + t.split * u.stream_join : 0);
     const double stage = rows_of_block * beside / u.stream_stage;
-    r.cost_ns = u.stream_start + stream + late + sums + stage + (waves - 1) * u.stream_wave + (t.chunk ? u.stream_chunks : 0);
+    const double strips_late = waves > 1 && t.scales ? stream * u.stream_strip * (t.strips - 1) : 0;
+    r.cost_ns = u.stream_start + stream + late + strips_late + sums + stage + (waves - 1) * u.stream_wave + (t.chunk ? u.stream_chunks : 0);
     return r;
   }
 };

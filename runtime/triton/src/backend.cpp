@@ -48,7 +48,8 @@ Status open_for_config(ServedModel& model) {
   const Settings& settings = model.settings;
   if (settings.device_given) return model.artifacts->open(model.path, settings.device, settings.model_flags, &model.artifact);
   const Status host = model.artifacts->open(model.path, AOTC_DEVICE_HOST, settings.model_flags, &model.artifact);
-  if (host || host.code != TRITONSERVER_ERROR_UNSUPPORTED) return host;
+  // An artifact without code for CPUs says that a CPU is no device for it.
+  if (host || (host.code != TRITONSERVER_ERROR_UNSUPPORTED && host.code != TRITONSERVER_ERROR_INVALID_ARG)) return host;
   const Status other = model.artifacts->open(model.path, AOTC_DEVICE_DEFAULT, settings.model_flags, &model.artifact);
   return other || other.code != TRITONSERVER_ERROR_UNSUPPORTED ? other : host;
 }
