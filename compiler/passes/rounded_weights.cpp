@@ -146,11 +146,11 @@ RoundedWeight round_weight(const ConstData& c, bool columns_first, const WeightS
     if (storage.bits == 4) q.offsets.resize(q.scales.size());
   }
   // Columns by the block, and their losses summed in order: the same number on any number of threads.
-  constexpr int64_t kBlock = 64;
-  std::vector<std::pair<double, double>> losses(static_cast<size_t>((q.n + kBlock - 1) / kBlock));
+  constexpr int64_t kCols = 64;
+  std::vector<std::pair<double, double>> losses(static_cast<size_t>((q.n + kCols - 1) / kCols));
   parallel_for(losses.size(), static_cast<int>(std::thread::hardware_concurrency()), [&](size_t block) {
     auto& [lost, all] = losses[block];
-    for (int64_t j = static_cast<int64_t>(block) * kBlock; j < std::min(q.n, (static_cast<int64_t>(block) + 1) * kBlock); ++j) {
+    for (int64_t j = static_cast<int64_t>(block) * kCols; j < std::min(q.n, (static_cast<int64_t>(block) + 1) * kCols); ++j) {
       const int64_t at = columns_first ? j * q.k : j, step = columns_first ? 1 : q.n;
       for (int64_t i = 0; i < q.k; ++i) {
         float& f = floats[static_cast<size_t>(at + i * step)];

@@ -127,6 +127,7 @@ class Stream final : public FormOf<MatmulKernel> {
     if (k.b_quantised) return k.twin ? refuse("it has no twins of few bits") : takes_number_strips(k);
     if (k.b.prologue) return refuse("it takes operand b from memory only");
     if (!k.b_constant) return refuse("operand b is no weight");
+    if (k.m.is(1)) return refuse("one row: cuda_vector reads such a weight at the memory's pace");
     if (k.twin)
       if (const Fit twin = takes_streamed_operand(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
     return takes_streamed_operand(k, k.b, "b", s.syms);

@@ -88,6 +88,7 @@ TEST_CASE("few rows by a large weight are streamed; what the form does not take 
   SymTable wide;
   const Expr many = rows_of(wide, 1, 17);
   CHECK_THAT(why_not(linear(DType::bf16, many, 33, 4096, wide)), Catch::Contains("1 to 16 rows"));
+  CHECK_THAT(why_not(linear(DType::bf16, 1, 33, 4096)), Catch::Contains("one row"));
   CHECK_THAT(why_not(linear(DType::f32, 8, 64, 64)), Catch::Contains("16-bit floats"));
   CHECK_THAT(why_not(linear(DType::f16, 8, 64, 60)), Catch::Contains("multiple of 8"));
   loop::MatmulKernel mm = linear(DType::f16, 8, 64, 64);
@@ -104,13 +105,13 @@ TEST_CASE("few rows by a large weight are streamed; what the form does not take 
 TEST_CASE("streamed products: candidates fit the machine, and blocks share columns only where it has clusters") {
   for (const int64_t n : {64, 4096, 128256})
     for (const int64_t k : {64, 4096, 14336})
-      for (const int64_t rows : {1, 8, 16, 64})
+      for (const int64_t rows : {2, 8, 16, 64})
         for (const char* sm : {"sm_80", "sm_86", "sm_90a"}) {
           if (rows > 16 && std::string_view(sm) == "sm_90a") continue;  // warpgroups'
 
           const Machine machine = machine_of(std::string(sm));
           const loop::MatmulKernel plain = linear(DType::bf16, rows, n, k),
-                                   four = few_bits(DType::bf16, rows, n, k, DType::u8, 4, 32, DType::bf16, true);
+                                   four = few_bits(DType::bf16, rows == 2 ? 1 : rows, n, k, DType::u8, 4, 32, DType::bf16, true);
           for (const loop::MatmulKernel& mm : {plain, four}) {
             const loop::Kernel kernel = mm;
             bool fits = false;
