@@ -54,6 +54,7 @@ int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t n) { return memcpy((vo
 int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t n) { return memcpy(to, (void*)from, n), OK; }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) { return (void)s, memcpy((void*)to, from, n), OK; }
 int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) { return (void)s, memcpy(to, (void*)from, n), OK; }
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, memmove((void*)to, (void*)from, n), OK; }
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, memmove((void*)to, (void*)from, n), OK; }
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n, void* s) { return (void)s, memset((void*)to, value, n), OK; }
 int cuStreamIsCapturing(void* stream, int* out) { return (void)stream, *out = 0, OK; }
@@ -66,6 +67,7 @@ int cuEventRecord(void* event, void* stream) { return (void)event, (void)stream,
 int cuEventSynchronize(void* event) { return (void)event, OK; }
 int cuEventElapsedTime(float* ms, void* from, void* to) { return (void)from, (void)to, *ms = 0, OK; }
 int cuStreamCreate(void** stream, unsigned flags) { return (void)flags, *stream = &tag, OK; }
+int cuStreamDestroy_v2(void* s) { return (void)s, OK; }
 int cuStreamSynchronize(void* stream) { return (void)stream, OK; }
 
 int cuModuleLoadData(void** module, const void* image) {

@@ -1,10 +1,12 @@
 """Makes the model repository that server_test.py serves, and what eager answers.
 
-    make_models.py --aotc BIN --work DIR     DIR/models, DIR/other (a second artifact of `net`), DIR/expected.npz
+    make_models.py --aotc BIN --work DIR [--gpu]    DIR/models, DIR/other (a second artifact of `net`), DIR/expected.npz; with --gpu DIR/gpu_models and
+                                                    DIR/gpu_kernels.so, for the emulated GPU, where there is NVRTC
 """
 import argparse
 import os
 import subprocess
+import sys
 
 import numpy
 import torch
@@ -129,6 +131,24 @@ def main(o):
         for i, v in enumerate(values):
             expected[f"{name}.{i}"] = v.detach().float().numpy() if v.dtype == torch.bfloat16 else v.detach().numpy()
 
+    def serve_on_gpu(path):
+        """An artifact for GPUs alone, and its kernels compiled for the CPU."""
+        sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+        import emulate
+
+        folder, kept = os.path.join(o.work, "gpu_models", "net"), os.path.join(o.work, "gpu_keep")
+        os.makedirs(os.path.join(folder, "1"), exist_ok=True)
+        env = dict(os.environ)
+        env.setdefault("VIRTUAL_ENV", sys.prefix)  # where aotc looks for NVRTC
+        r = subprocess.run([o.aotc, "build", path, "-o", os.path.join(folder, "1", "model.so"), "--cuda", "sm_90", "--keep", kept, "--quiet"],
+                           capture_output=True, text=True, env=env)
+        if r.returncode and "NVRTC" in r.stdout + r.stderr:
+            return print("there is no NVRTC: no models for GPUs")
+        assert r.returncode == 0, r.stdout + r.stderr
+        with open(os.path.join(folder, "config.pbtxt"), "w") as f:
+            f.write('backend: "aotc"\ninstance_group { count: 1 kind: KIND_MODEL }\n')  # the server itself sees no GPU
+        emulate.compile_host(os.path.join(kept, "kernels.cu"), os.path.join(o.work, "gpu_host"), os.path.join(o.work, "gpu_kernels.so"), "c++")
+
     Dim = torch.export.Dim
     batch, seq = Dim("batch", min=1, max=16), Dim("seq", min=1, max=32)
     x = torch.randn(16, 32)
@@ -137,6 +157,8 @@ def main(o):
         path = archive(name, net, (x[:4],), ({0: batch},))
         if name == "net":
             serve("net", "", path)
+            if o.gpu:
+                serve_on_gpu(path)
         else:
             build(os.path.join(o.work, "other.so"), [path])
         keep(name, [x, net(x)])
@@ -196,4 +218,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--aotc", required=True)
     parser.add_argument("--work", required=True)
+    parser.add_argument("--gpu", action="store_true")
     main(parser.parse_args())

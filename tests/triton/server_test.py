@@ -1,6 +1,6 @@
 """The backend in a real tritonserver, driven by tritonclient over HTTP and gRPC; the answers are eager PyTorch's (make_models.py).
 
-    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8]
+    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8] [--driver DIR]     DIR: the emulated GPU's libcuda.so.1
 
 Nothing here depends on how fast the machine is: what is awaited is polled for minutes, and batches are made by queues that wait for their rows.
 Without nvidia-pytriton and tritonclient (packaging/setup.sh) the exit status is 77.
@@ -51,7 +51,7 @@ def until(what, condition, server=None):
 
 
 class Server:
-    def __init__(self, o, repository, *options):
+    def __init__(self, o, repository, *options, env=None):
         self.log = os.path.join(o.work, "server.log")
         backends = os.path.dirname(os.path.dirname(os.path.abspath(o.library)))
         for _ in range(5):  # a port may be taken between asking and use
@@ -64,7 +64,7 @@ class Server:
                 self.process = subprocess.Popen(
                     [BINARY, f"--model-repository={repository}", f"--backend-directory={backends}", "--http-address=127.0.0.1", f"--http-port={ports[0]}",
                      "--grpc-address=127.0.0.1", f"--grpc-port={ports[1]}", f"--metrics-port={ports[2]}", "--metrics-address=127.0.0.1", "--allow-gpu-metrics=false",
-                     "--log-verbose=0", "--exit-timeout-secs=120", *options], stdout=log, stderr=subprocess.STDOUT)
+                     "--log-verbose=0", "--exit-timeout-secs=120", *options], stdout=log, stderr=subprocess.STDOUT, env=env)
             self.url, self.metrics_url = f"127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[2]}/metrics"
             self.grpc_url = f"127.0.0.1:{ports[1]}"
             until("ready", lambda: self.process.poll() is not None or self.get("/v2/health/ready") is not None)
@@ -470,6 +470,25 @@ def drains(s, e):
     close(result[0].as_numpy(result[0].get_response()["outputs"][0]["name"]), e["net.1"][:1], "while draining")
 
 
+def on_gpu(o, e):
+    """An artifact for GPUs alone on an emulated one, which the server takes for none: the instance chooses it."""
+    models = os.path.join(o.work, "gpu_models")
+    if not o.driver or not os.path.exists(os.path.join(o.work, "gpu_kernels.so")):
+        return print("no emulated GPU: skipped")
+    s = Server(o, models, env=dict(os.environ, LD_LIBRARY_PATH=o.driver, AOTC_EMULATED_KERNELS=os.path.join(o.work, "gpu_kernels.so")))
+    try:
+        assert s.get("/v2/health/ready") is not None, s.said()[-6000:]
+        for rows in (1, 5, 16):
+            r = s.infer("net", {"x": e["net.0"][:rows]})
+            close(r.as_numpy(r.get_response()["outputs"][0]["name"]), e["net.1"][:rows], f"{rows} rows on a GPU")
+        s.web.close()
+        s.stop()
+    finally:
+        if s.process.poll() is None:
+            s.process.kill()
+            s.process.wait()
+
+
 def main(o):
     exports(o.library)
     with numpy.load(os.path.join(o.work, "expected.npz")) as stored:
@@ -486,6 +505,8 @@ def main(o):
         if s.process.poll() is None:
             s.process.kill()
             s.process.wait()
+    on_gpu(o, e)
+    print("ok on a GPU", flush=True)
 
 
 if __name__ == "__main__":
@@ -493,4 +514,5 @@ if __name__ == "__main__":
     parser.add_argument("--library", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--reloads", type=int, default=8)
+    parser.add_argument("--driver", default="")
     main(parser.parse_args())
