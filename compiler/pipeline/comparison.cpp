@@ -144,7 +144,7 @@ std::string comparison_key(const std::string& program, const Decided& d, const G
 }
 
 search::ComparisonRecord measure_comparison(const std::vector<Group>& groups, const Decided& d, const MeasuringOptions& measuring,
-                                            double seconds, const Events& events) {
+                                            double seconds, const search::ComparisonRecord& known, const Events& events) {
   const search::Budget budget(seconds);
   Artifacts artifacts(groups, d, measuring);
   return search::compare_with_default(
@@ -153,7 +153,7 @@ search::ComparisonRecord measure_comparison(const std::vector<Group>& groups, co
         if (events.progress) events.progress(0, 1, fmt::format("beside default: {}", search::str(groups, sets.back())));
         return artifacts.times(sets, kRoundShare * budget.left());
       },
-      budget);
+      budget, known);
 }
 
 void keep_only(const search::ComparisonRecord& record, const std::vector<Group>& groups, Decided d, const Goal& goal, const Events& events,

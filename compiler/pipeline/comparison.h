@@ -27,9 +27,9 @@ std::vector<search::Group> groups_of(const Decided& d, const Goal& goal);
 /// `program` with what was decided: of which program the comparison is, and of what.
 std::string comparison_key(const std::string& program, const Decided& d, const Goal& goal);
 
-/// Measures within about `seconds`; at least one round, however long building takes.
+/// Measures within about `seconds`; at least one round, however long building takes. Goes on with `known` (compare_with_default).
 search::ComparisonRecord measure_comparison(const std::vector<search::Group>& groups, const Decided& d, const MeasuringOptions& measuring,
-                                            double seconds, const Events& events);
+                                            double seconds, const search::ComparisonRecord& known, const Events& events);
 
 /// Takes back what the record does not keep: choices become the cost model's, the front is made anew without alternatives.
 void keep_only(const search::ComparisonRecord& record, const std::vector<search::Group>& groups, Decided d, const Goal& goal,

@@ -201,7 +201,8 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
     if (known && (known->complete || !measures)) {
       part.comparison = *known;
     } else if (measures) {
-      part.comparison = measure_comparison(groups, decided, *measuring, std::max(comparison_s, o.tune_budget_s - spent()), events);
+      part.comparison = measure_comparison(groups, decided, *measuring, std::max(comparison_s, o.tune_budget_s - spent()),
+                                           known ? *known : search::ComparisonRecord(), events);
       db.put_comparison(key, hardware, library, part.comparison);
     } else {
       result.missing.push_back(

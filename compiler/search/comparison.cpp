@@ -34,24 +34,40 @@ std::string str(const std::vector<Group>& groups, const Kept& kept) {
   return text;
 }
 
-ComparisonRecord compare_with_default(const std::vector<Group>& groups, const TimeKept& times, const Budget& budget) {
+ComparisonRecord compare_with_default(const std::vector<Group>& groups, const TimeKept& times, const Budget& budget,
+                                      const ComparisonRecord& known) {
   ComparisonRecord record;
   const Kept none(groups.size());
-  double took = 0;  // of the last round, building included
-  /// The fastest of `sets`, which has to win by `by`; nothing of them where none does, or none ran.
-  const auto fastest = [&](const std::vector<Kept>& sets, double by) -> std::pair<size_t, bool> {
+  double took = 0;  // of the last round that was measured, building included
+  /// What `known` has of the round that comes next.
+  const auto known_round = [&](const std::vector<Kept>& sets) {
+    const size_t at = record.tried.size();
+    if (at + sets.size() > known.tried.size()) return false;
+    for (size_t i = 0; i < sets.size(); ++i)
+      if (known.tried[at + i].kept != str(groups, sets[i])) return false;
+    record.tried.insert(record.tried.end(), known.tried.begin() + static_cast<ptrdiff_t>(at),
+                        known.tried.begin() + static_cast<ptrdiff_t>(at + sets.size()));
+    return true;
+  };
+  const auto measure = [&](const std::vector<Kept>& sets) {
     const double before = budget.left();
     std::vector<Kept> all = {none};
     all.insert(all.end(), sets.begin(), sets.end());
     const std::vector<Timing> t = times(all);
     took = before - budget.left();
-    size_t best = 0;
-    double least = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < sets.size() && i + 1 < t.size(); ++i) {
       const bool ran = t[0].error.empty() && t[i + 1].error.empty() && t[i + 1].ratio > 0;
       record.tried.push_back({str(groups, sets[i]), t[i + 1].ns, t[0].ns, ran ? t[i + 1].ratio : 0});
-      if (ran && t[i + 1].ratio < least) least = t[i + 1].ratio, best = i;
     }
+  };
+  /// The fastest of `sets`, which has to win by `by`; nothing of them where none does, or none ran.
+  const auto fastest = [&](const std::vector<Kept>& sets, double by) -> std::pair<size_t, bool> {
+    const size_t first = record.tried.size();
+    if (!known_round(sets)) measure(sets);
+    size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t i = first; i < record.tried.size(); ++i)
+      if (record.tried[i].ratio > 0 && record.tried[i].ratio < least) least = record.tried[i].ratio, best = i - first;
     return {best, least < by};
   };
   Kept kept(groups.size(), true);
@@ -63,7 +79,7 @@ ComparisonRecord compare_with_default(const std::vector<Group>& groups, const Ti
       Kept next = without(groups, kept, g);
       if (any(next) && std::find(fewer.begin(), fewer.end(), next) == fewer.end()) fewer.push_back(std::move(next));
     }
-    if (fewer.empty() || budget.left() < took) {
+    if (fewer.empty() || (took > 0 && budget.left() < took)) {
       record.complete = fewer.empty();
       kept = none;
       break;

@@ -33,8 +33,10 @@ std::string str(const std::vector<Group>& groups, const Kept& kept);
 using TimeKept = std::function<std::vector<Timing>(const std::vector<Kept>& sets)>;
 
 /// All of it first; while what is kept is not faster, it is tried without each of its groups, and the fastest of these is kept. What is
-/// taken back so has to win again. Where the budget ends first nothing is kept, and the record is not complete.
-ComparisonRecord compare_with_default(const std::vector<Group>& groups, const TimeKept& times, const Budget& budget);
+/// taken back so has to win again. Where the budget ends first nothing is kept, and the record is not complete. `known`, an incomplete
+/// record of the same groups, is gone on with: its rounds are not measured again.
+ComparisonRecord compare_with_default(const std::vector<Group>& groups, const TimeKept& times, const Budget& budget,
+                                      const ComparisonRecord& known = {});
 
 /// What the record keeps of the groups that there are now.
 Kept kept_of(const ComparisonRecord& record, const std::vector<Group>& groups);

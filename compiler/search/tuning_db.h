@@ -57,7 +57,7 @@ struct ComparisonRecord {
   };
   std::vector<Tried> tried;
   std::string kept, taken_back;
-  bool complete = true;  ///< not: the time ran out, and a build that measures begins anew
+  bool complete = true;  ///< not: the time ran out, and a build that measures goes on with it
   friend bool operator==(const ComparisonRecord&, const ComparisonRecord&) = default;
 };
 

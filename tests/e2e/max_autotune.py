@@ -20,7 +20,7 @@ from work_folder import WorkFolder
 
 LEAST_FAR = 24 << 20  # bytes of results that may be stored past the caches, and that those of a server hold
 BACK = "comparison with default"  # who decided what was taken back
-MOST_BUILDS = 6  # until a budget has reached every contract
+MOST_BUILDS = 12  # until a budget has reached every contract
 
 
 class Net(nn.Module):

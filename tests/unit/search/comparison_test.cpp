@@ -97,6 +97,22 @@ TEST_CASE("what does not run is not kept, nor what there is no time to look at",
   CHECK(slow.asked.size() == 1);
 }
 
+TEST_CASE("a comparison goes on where its time ran out, a round a time at least", "[search]") {
+  const std::map<std::string, double> ratios = {{"kernels weights", 0.999}, {"trades weights", 1.01}, {"weights", 0.9}};
+  Scripted whole{kThree, ratios, {}};
+  const ComparisonRecord wanted = whole.compare();
+  Scripted slow{kThree, ratios, {}};
+  ComparisonRecord r;
+  for (size_t builds = 1; r.tried.empty() || !r.complete; ++builds) {
+    r = compare_with_default(slow.groups, slow.times(), Budget(-1), r);
+    REQUIRE(slow.asked.size() >= builds);
+  }
+  CHECK(r == wanted);
+  CHECK(slow.asked == whole.asked);
+  Scripted other{{{"kernels", {}}}, {{"kernels", 0.9}}, {}};  // of other groups: nothing of it counts
+  CHECK(compare_with_default(other.groups, other.times(), Budget(60), wanted).tried.front().kept == "kernels");
+}
+
 TEST_CASE("a record keeps those of the groups that there are", "[search]") {
   ComparisonRecord r;
   r.kept = "kernels weights";
