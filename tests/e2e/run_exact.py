@@ -220,7 +220,7 @@ def main():
     p.add_argument("--show", type=int, default=12)
     p.add_argument("names", nargs="*")
     o = p.parse_args()
-    names = o.names or thirds.some([*SUITES, *FAULTS], "suites")
+    names = o.names or thirds.some([*SUITES, *FAULTS], "suites", 9)
     o.cpus, lacking = instruction_sets(o.cpu)
     total = 0
     os.makedirs(o.work, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Builds the models of models.py with aotc (a third of them a commit, tests/thirds.py, or those that are named) and verifies each: against
-LibTorch eager and fp64 (aotc verify), the link gate, what explain counts. Of a ninth, or those that are named, also what the other verbs say, the
-metadata and the report by their schemas, the generated header as C and C++, the same bytes twice; the text of every stage parses to itself.
+"""Builds the models of models.py with aotc (a ninth of them a commit, tests/thirds.py, or those that are named) and verifies each: against
+LibTorch eager and fp64 (aotc verify), the link gate, what explain counts, what the other verbs say, the metadata and the report by their schemas,
+the generated header as C and C++, the same bytes twice; the text of every stage parses to itself.
 
     run_models.py --aotc BIN --work DIR --gate LINK_GATE --filetests BIN [name ...]
 """
@@ -106,22 +106,21 @@ def check_whole(o, name, pt2, so, options):
     assert open(so, "rb").read() == first, "two builds differ"
 
 
-def check(o, name, whole):
+def check(o, name):
     pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, name + ".so")
     export(name, pt2)
     options = TRAINED.get(name, ())
     dump = os.path.join(o.work, name + "_dump")
     shutil.rmtree(dump, ignore_errors=True)
-    sh(o.aotc, "build", pt2, "-o", so, "--quiet", *(("--dump-dir", dump) if whole else ()), *options)
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet", "--dump-dir", dump, *options)
     verdict = json.loads(sh(o.aotc, "verify", so, "--against", pt2, "--json", "--samples", "4"))
     assert verdict["pass"] and verdict["outputs"]
     if o.gate:
         sh(o.gate, so)
     check_gradients(o, name, so)
     check_counts(o, name, pt2, so)
-    if whole:
-        check_dump(o, dump)
-        check_whole(o, name, pt2, so, options)
+    check_dump(o, dump)
+    check_whole(o, name, pt2, so, options)
 
 
 def main():
@@ -134,11 +133,10 @@ def main():
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
     failed = []
-    names = o.names or thirds.some(MODELS, "models")
-    whole = o.names or thirds.some(MODELS, "models with every check", 9)  # these are of that third
+    names = o.names or thirds.some(MODELS, "models", 9)
     for name in names:
         try:
-            check(o, name, name in whole)
+            check(o, name)
             print("ok  ", name, flush=True)
         except Exception as e:
             failed.append(name)
