@@ -7,6 +7,7 @@
 #include "cuda.h"
 #include "cuda_graph.h"
 #include "dense.h"
+#include "nvtx.h"
 #include "probes.h"
 #include "shapes.h"
 #include "slots.h"
@@ -262,6 +263,11 @@ aotc_status workspace_for(const Method& method, const aotc_tensor* in, int32_t n
   return workspace_at(method, symbols, variant, width, slots, bytes);
 }
 
+aotc_status run_all_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out, Stop* stop) {
+  const NvtxRange range(c->model->nvtx, e->method->desc->name);
+  return c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
+}
+
 aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
                         Stop* stop) {
   ShapeEntry* e;
@@ -279,7 +285,7 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   c->sizes_known = false;
   if (c->found_at) memcpy(c->found_at, e->symbols, desc.n_symbols * sizeof(int64_t));
   if (is_traced(aotc_probe_run_start)) probe_run_start(*c, *e);
-  const aotc_status status = c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
+  const aotc_status status = run_all_steps(c, e, in, out, stop);
   if (is_traced(aotc_probe_run_end)) probe_run_end(*c, *e, status);
   c->sizes_known = status == AOTC_STATUS_OK;
   return status;

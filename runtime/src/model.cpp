@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "cuda.h"
 #include "memory.h"
+#include "nvtx.h"
 #include "seal.h"
 #include "status.h"
 
@@ -257,6 +258,7 @@ aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_opti
   model->flags = options.flags;
   model->references = 1;
   model->path = copy_of_path();
+  model->nvtx = nvtx_attach();
   const aotc_status status = fill(model, artifact, options);
   if (status != AOTC_STATUS_OK) {
     model_free(model);

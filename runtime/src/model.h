@@ -31,6 +31,7 @@ struct Method {
 };
 
 struct Cuda;
+struct Nvtx;
 
 }  // namespace aotc::rt
 
@@ -50,6 +51,7 @@ struct aotc_model {
   aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
   uint32_t references;   ///< the caller's and one a context
   char* path;            ///< of the file that this code was loaded from; null: it has none
+  const aotc::rt::Nvtx* nvtx;  ///< null: no tool is attached
 };
 
 namespace aotc::rt {

@@ -5,6 +5,7 @@
 #include "aotc/detail/team_abi.h"
 #include "atomic.h"
 #include "context.h"
+#include "nvtx.h"
 #include "probes.h"
 #include "states.h"
 #include "status.h"
@@ -287,7 +288,10 @@ aotc_status run_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, con
     }
     job.step = &e->steps[s];
     if (is_traced(aotc_probe_step_start)) probe_step_start(*c, *e, s);
-    run_step(&c->threads, &job);
+    {
+      const NvtxRange range(c->model->nvtx, variant.steps[s].label);
+      run_step(&c->threads, &job);
+    }
     if (is_traced(aotc_probe_step_end)) probe_step_end(*c, *e, s);
     if (__builtin_expect(fault != AOTC_FAULT_NONE, 0)) {
       status = step_fault(*c, *e->method->desc, variant, s, fault);

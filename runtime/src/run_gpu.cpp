@@ -6,6 +6,7 @@
 #include "context.h"
 #include "cuda.h"
 #include "cuda_graph.h"
+#include "nvtx.h"
 #include "probes.h"
 #include "states.h"
 #include "status.h"
@@ -164,6 +165,11 @@ aotc_status work_of(aotc_context* c, ShapeEntry* entry, uint32_t number, uint64_
   return AOTC_STATUS_OK;
 }
 
+aotc_status do_work(const aotc_context& c, const CudaWork& work) {
+  const NvtxRange range(c.model->nvtx, work.label);
+  return cuda_do(c.model->cuda, c.stream, work);
+}
+
 /// The steps one by one, with the marks of a profile, or waiting for each. stop: may be null. *queued: how many there are.
 aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e, Stop* stop, uint32_t* queued) {
   Cuda* const cuda = c->model->cuda;
@@ -176,7 +182,7 @@ aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e, Stop* stop, uint32_t*
     RT_TRY(work_of(c, e, s, args, &w));
     *queued = s + 1;
     if (is_traced(aotc_probe_step_start)) probe_step_start(*c, *e, s);
-    const aotc_status status = cuda_do(cuda, c->stream, w);
+    const aotc_status status = do_work(*c, w);
     if (is_traced(aotc_probe_step_end)) probe_step_end(*c, *e, s);
     RT_TRY(status);
     if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[s + 1]));
