@@ -258,6 +258,7 @@ struct GemmRun {
     // Tile t begins at row t * rows / tiles.
     const int64_t whole = r.rows / tiles, rest = r.rows % tiles;
     for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
+      if (run_ends(args)) return;
       n_rows = whole, part += rest;
       if (part >= tiles) ++n_rows, part -= tiles;
       Acc* out = r.c + r0 * r.ldc + v * W;
@@ -298,7 +299,6 @@ struct GemmRun {
       const char* next = b0 + (b_in_place ? 0 : steps * b_stride);  // panels follow each other
       const int64_t pf_step = b_in_place ? 0 : b_stride / tiles;
       for (int64_t v = 0; v < vecs; v += most) {
-        if (run_ends(args)) return;
         const int64_t nv = min_of(most, vecs - v);
         const char* bv = b0 + v * W * P::kBytesB * P::kGroup;
         if constexpr (kWidens<P>) {
@@ -448,6 +448,7 @@ struct GemmRun {
             panel<typename G::Runtime>(r, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc));
           }
         }
+        if (run_ends(args)) return;  // the sums are not whole, and the unit's other epilogues take their time
         if (ks + klen >= k && !finish.n)
           epilogue(args, tile, ldc, u.batch, u.m0, rows, u.n0 + p0 * AOTC_PANEL_N, min_of(p1 * AOTC_PANEL_N, cols) - p0 * AOTC_PANEL_N);
       }
