@@ -48,9 +48,9 @@ struct aotc_model {
   aotc_allocator allocator;  ///< alloc null: the runtime's own
   uint32_t flags;            ///< of aotc_model_options
   int32_t device;
-  aotc::rt::Cuda* cuda;  ///< null for a CPU artifact
-  uint32_t references;   ///< the caller's and one a context
-  char* path;            ///< of the file that this code was loaded from; null: it has none
+  aotc::rt::Cuda* cuda;        ///< null for a CPU artifact
+  uint32_t references;         ///< the caller's and one a context
+  char* path;                  ///< of the file that this code was loaded from; null: it has none
   const aotc::rt::Nvtx* nvtx;  ///< null: no tool is attached
 };
 

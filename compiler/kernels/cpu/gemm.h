@@ -137,6 +137,8 @@ struct GemmRun {
   Acc* a_sums = nullptr;  // of the rows that a_pack has, for a B that is unpacked in registers
   DenormalFlags flags;
   bool tiny_met = false;
+  int64_t unasked = 0;                       // multiply-adds of vectors since the run was last asked whether it ends
+  bool ended = false;                        // it did
   int64_t steps_unasked = 0, ask_after = 1;  // of this unit: steps since its flags were last read, after which they are read again
   TinyRows tiny_rows;
 
@@ -242,6 +244,18 @@ struct GemmRun {
     return flags.raised();
   }
 
+  /// Whether the run ends here: what is computed by now is of no use.
+  bool ends() { return ended || (ended = run_ends(args)); }
+
+  /// The same before a tile of so many multiply-adds of vectors. Asking takes the time of a clock's reading.
+  bool ends_before(int64_t products) {
+    constexpr int64_t kMostUnasked = int64_t{1} << 15;  // some 10 us
+    unasked += products;
+    if (unasked < kMostUnasked) return ended;
+    unasked = 0;
+    return ends();
+  }
+
   /// Values [k0, k0 + kn) of k, nv vectors of columns from the panel's vector v on, all tiles of rows. b: of these columns. pf: what is
   /// prefetched meanwhile, pf_step bytes a step of P.
   template <class P>
@@ -258,9 +272,9 @@ struct GemmRun {
     // Tile t begins at row t * rows / tiles.
     const int64_t whole = r.rows / tiles, rest = r.rows % tiles;
     for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
-      if (run_ends(args)) return;
       n_rows = whole, part += rest;
       if (part >= tiles) ++n_rows, part -= tiles;
+      if (ends_before(steps * n_rows * nv)) return;
       Acc* out = r.c + r0 * r.ldc + v * W;
       const TileFinish in_tile = {&finish, r.m0 + r0, r.n0 + v * W, last};
       const TileFinish* fin = finish.n && r.last_of_k && k0 + kn >= r.klen ? &in_tile : nullptr;
@@ -328,7 +342,7 @@ struct GemmRun {
         continue;
       }
       for (int64_t v = 0; v < vecs; v += kMaxNv) {
-        if (run_ends(args)) return;
+        if (ends()) return;
         const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
         b.unpack(k0, kn, v, nv, wide);
         tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc), b.at(k0 + kn, v),
@@ -353,7 +367,7 @@ struct GemmRun {
     if constexpr (kPartsTiny<P>) flags.clear();
     int64_t since = 0;
     for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
-      if (run_ends(args)) return;
+      if (ends()) return;
       n_rows = whole, part += rest;
       if (part >= tiles) ++n_rows, part -= tiles;
       const char* ap = reinterpret_cast<const char*>(a_pack + r0 * packed_rows(k));
@@ -448,7 +462,7 @@ struct GemmRun {
             panel<typename G::Runtime>(r, reinterpret_cast<const char*>(bp), AOTC_PANEL_N * sizeof(Acc));
           }
         }
-        if (run_ends(args)) return;  // the sums are not whole, and the unit's other epilogues take their time
+        if (ends()) return;  // the sums are not whole, and the unit's other epilogues take their time
         if (ks + klen >= k && !finish.n)
           epilogue(args, tile, ldc, u.batch, u.m0, rows, u.n0 + p0 * AOTC_PANEL_N, min_of(p1 * AOTC_PANEL_N, cols) - p0 * AOTC_PANEL_N);
       }
@@ -458,7 +472,7 @@ struct GemmRun {
   void run(int64_t begin, int64_t end) {
     a_key = held_key(args, 0), b_key = held_key(args, 1);
     flags.begin();
-    for (int64_t i = begin; i < end; ++i) run_unit(units.at(i));
+    for (int64_t i = begin; i < end && !ended; ++i) run_unit(units.at(i));
     flags.end();
     hold_key(args, a_key, 0), hold_key(args, b_key, 1);
   }
