@@ -78,6 +78,15 @@ class Spreader {
     return true;
   }
 
+  /// The one value that all elements of v have (an expanded number: how many are summed, where that is a size), or none.
+  ValueId number_of(ValueId v) {
+    for (const Node* d = g_.def(v); d && !g_.type(v).elems().is(1); d = g_.def(v)) {
+      if (d->op != Op::expand && d->op != Op::reshape) return kNone<ValueId>;
+      v = d->inputs[0];
+    }
+    return g_.type(v).elems().is(1) && !by_channel_.count(v) ? plain(v) : kNone<ValueId>;
+  }
+
   bool pointwise(const Node& n) {
     const ByChannel* first = nullptr;
     for (ValueId v : n.inputs)
@@ -96,6 +105,8 @@ class Spreader {
         t.dims = to;
         const std::map<Attr, AttrValue> attrs = d->attrs;
         inputs.push_back(b_.make1(Op::full, {}, attrs, &t));
+      } else if (const ValueId one = it == by_channel_.end() ? number_of(v) : kNone<ValueId>; one != kNone<ValueId>) {
+        inputs.push_back(b_.expand(b_.reshape(one, Exprs(to.size(), Expr(1))), to));
       } else {
         return false;
       }

@@ -27,6 +27,12 @@ def group_norms():
     return GroupNorms(), (torch.randn(2, 3, 45, 70) + 1,), ({0: Dim("batch", max=4)},)
 
 
+@model
+def group_norms_of_any_image():
+    """How many elements a group has is known at run time only."""
+    return GroupNorms(), (torch.randn(2, 3, 45, 70) + 1,), ({0: Dim("batch", max=4), 2: Dim("height", min=8, max=64), 3: Dim("width", min=8, max=72)},)
+
+
 class Volumes(nn.Module):
     """Volumes of one channel: a first convolution, norms of groups, windows that are one wide along depth, trilinear upsampling."""
 
