@@ -98,13 +98,20 @@ std::vector<bool> products_to_round(const LoopKernel& k) {
   std::vector<bool> out(k.insts.size(), false);
   const std::vector<bool> row = of_rows(k);
   const auto is_op = [&](InstId i, Op op) { return k.insts[i].kind == InstKind::op && k.insts[i].op == op; };
+  const auto constant = [&](InstId i) { return k.insts[i].kind == InstKind::constant; };
+  const auto has = [&](InstId i, auto&& what) { return std::any_of(k.insts[i].args.begin(), k.insts[i].args.end(), what); };
+  const auto negated = [&](InstId i) {
+    const auto neg = [&](InstId a) { return is_op(a, Op::neg); };
+    return neg(i) || (is_op(i, Op::mul) && has(i, neg));
+  };
   for (const Inst& i : k.insts) {
     if (i.kind != InstKind::op || (i.dtype != DType::f32 && i.dtype != DType::f64)) continue;
     if (i.op != Op::sub && i.op != Op::add) continue;
+    if (i.op == Op::add && !negated(i.args[0]) && !negated(i.args[1])) continue;
     for (size_t a = 0; a < 2; ++a) {
       const InstId product = i.args[a], other = i.args[1 - a];
-      if (!is_op(product, Op::mul) || is_op(other, Op::mul) || !row[idx(other)]) continue;
-      if (i.op == Op::sub || is_op(other, Op::neg)) out[idx(product)] = true;
+      if (!is_op(product, Op::mul) || constant(other)) continue;
+      if (!has(product, constant) || (row[idx(other)] && !is_op(other, Op::mul))) out[idx(product)] = true;
     }
   }
   return out;

@@ -31,11 +31,11 @@ class Representable {
   std::vector<uint8_t> known_;     ///< what is left of it, after rounding to the instruction's type
 };
 
-/// The f32 and f64 products that are to be rounded before anything is taken from them, by InstId. Elsewhere a product and a sum may become
-/// one instruction that leaves the product unrounded; but x * y - m, where m was made of the rounded product (the largest of a row, as in
-/// softmax), must be what is between numbers that both exist: 0 for the largest itself, not what rounding cut off, which grows with the
-/// numbers and may have any exponential. m is made of a row, or loaded the same for many elements; between an element's own values a
-/// product stays as it is (lerp's end - (end - start) * (1 - w) is finite in PyTorch where the product is not).
+/// The f32 and f64 products that are to be rounded before a difference is made of them, by InstId. Elsewhere a product and a sum may become
+/// one instruction that leaves the product unrounded; but x * y - m must be what is between numbers that both exist, where m may be the
+/// rounded product: 0, not what rounding cut off, which may have any exponential (softmax) or a square root (E(x^2) - E(x)^2), or a sign
+/// (a * d - b * c). Sums with what is negated are differences. A product with a constant is rounded only where m is made of a row, or
+/// loaded the same for many elements (the largest of a row); nothing is rounded beside a constant.
 std::vector<bool> products_to_round(const LoopKernel& k);
 
 }  // namespace aotc::loop
