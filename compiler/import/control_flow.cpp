@@ -68,11 +68,22 @@ bool GraphReader::inline_control_flow(const JsonRef& node, Scope& s, const PNode
       if (!gives_tensors(v["graph"])) return false;
       continue;
     }
+    if (tag == "as_tensors") {  // sizes stand among the tensors, by their names
+      std::vector<Arg>& values = f.arguments.emplace_back();
+      for (size_t k = 0, m = v.size(); k < m; ++k) {
+        const std::string name = v.at(k)["name"].text();
+        const std::optional<Expr> size = size_named(name, s);
+        values.push_back(size ? Arg(*size) : tensor(name, s, v.at(k)));
+      }
+      continue;
+    }
     const Arg a = read_arg(inputs.at(i)["arg"], s);
     std::vector<Arg>& values = f.arguments.emplace_back();
     if (const auto* list = std::get_if<TensorList>(&a))
       values.assign(list->begin(), list->end());
-    else if (!std::holds_alternative<std::vector<Expr>>(a))  // an empty list has no type
+    else if (const auto* sizes = std::get_if<std::vector<Expr>>(&a))  // so is an empty list, of whatever type
+      values.assign(sizes->begin(), sizes->end());
+    else
       values.push_back(a);
   }
   const JsonRef outputs = node["outputs"];

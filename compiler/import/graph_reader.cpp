@@ -238,6 +238,11 @@ Arg GraphReader::tensor(const std::string& name, const Scope& s, const JsonRef& 
   return a;
 }
 
+std::optional<Expr> GraphReader::size_named(const std::string& name, const Scope& s) const {
+  const auto size = s.sym_ints.find(name);
+  return size == s.sym_ints.end() || s.bound.count(name) ? std::nullopt : std::optional(size->second);
+}
+
 Arg GraphReader::symbolic(const JsonRef& argument, Scope& s) {
   const auto [tag, v] = argument.tagged();
   if (tag == "as_int") return Expr(v.nearest_integer());  // beyond 64 bits: a limit that torch writes of a symbol
@@ -267,7 +272,11 @@ Arg GraphReader::read_arg(const JsonRef& argument, Scope& s) {
   };
   if (tag == "as_none") return NoneArg{};
   if (tag == "as_tensor") return tensor(v["name"].text(), s, v);
-  if (tag == "as_tensors") return list_of<TensorRef>(v, as_ref);
+  if (tag == "as_tensors") {
+    for (size_t k = 0, m = v.size(); k < m; ++k)
+      if (size_named(v.at(k)["name"].text(), s)) return SymbolicArg{"", "a list of tensors and sizes"};
+    return list_of<TensorRef>(v, as_ref);
+  }
   if (tag == "as_optional_tensors") return list_of<std::optional<TensorRef>>(v, as_optional);
   if (tag == "as_optional_tensor") {
     if (const auto t = as_optional(v)) return *t;

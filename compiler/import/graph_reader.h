@@ -89,6 +89,8 @@ class GraphReader {
   Arg read_arg(const JsonRef& argument, Scope& s);
   Arg read_result(const JsonRef& argument, Scope& s, const Loc& loc);
   Arg tensor(const std::string& name, const Scope& s, const JsonRef& where) const;
+  /// The size of this name, if it is one: torch.export writes sizes among tensors in the operands of higher-order operators.
+  std::optional<Expr> size_named(const std::string& name, const Scope& s) const;
   Arg symbolic(const JsonRef& sym_argument, Scope& s);
   TensorRef define(const std::string& name, Scope& s, const JsonRef& where);
   void track_aliases(const PNode& node, const OpSchema& schema);

@@ -212,3 +212,17 @@ def contexts_in_contexts():
         return z.min(1)[0], v + 1, u
 
     return Fn(f), (torch.randn(6, 8), torch.randn(7, 8)), None
+
+
+@model
+def sizes_among_operands():
+    """Sizes from outside within a loop and a branch: they stand among the tensors of the operands."""
+
+    class Net(nn.Module):
+        def forward(self, x):
+            n = x.shape[0]
+            rounds = torch.zeros((), dtype=torch.int64)
+            _, kept = torch._higher_order_ops.while_loop(lambda i, y: (i < 5) & (i < n), lambda i, y: (i + 1, y * 0.5 + (torch.arange(n) > i)[:, None]), (rounds, x + 0))
+            return kept, torch.cond(x.sum() > 0, lambda x: x * n + torch.arange(n)[:, None], lambda x: x / n, (x,))
+
+    return Net(), (torch.randn(6, 3),), ({0: Dim("n", min=2, max=9)},)

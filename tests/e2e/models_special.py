@@ -153,3 +153,18 @@ def split_at_computed_places():
         return a * 2, b.sum(0), c, d, e + g
 
     return Fn(f), (torch.randn(8, 6), torch.tensor([2, 5])), None
+
+
+@model
+def differences_and_quotients_that_are_exact():
+    """Differences of equal products are 0, what is divided by itself is 1: their signs and roots tell."""
+
+    def f(x, y, z, i):
+        p = torch.where(z > 0, y, x)
+        equal = torch.where(z > 0, p * p - y * y, 0.0)
+        count = torch.zeros(40, 1).index_add(0, i, torch.ones_like(x[:, :1])).clamp(min=1)
+        mean, squares = torch.zeros(40, 6).index_add(0, i, x) / count, torch.zeros(40, 6).index_add(0, i, x * x) / count
+        alone = torch.where(count == 1, squares - mean * mean, 0.0)
+        return equal.sign(), alone.abs().sqrt(), torch.where(z > 0, x * p - y * x, 0.0).sign(), (x / x.abs().amax(1, keepdim=True)).abs().amax(1) == 1
+
+    return Fn(f), (torch.randn(9, 6), torch.randn(9, 6), torch.randn(9, 6), torch.randint(0, 40, (9,))), ({0: N},) * 4

@@ -275,13 +275,6 @@ for dim in (0, 1):
 
 case("doubles that int32 does not have", "x: float64[A,37] special, w: float64[A,37] normal, i: int32[3]", ["a = x.to(torch.int32)", "b = (w * 1e10).type_as(i)", "c = (x.t() * 2).to(torch.int32) + 1", "d = torch.where(w > 0, x, w).int()"], "a, b, c, d")
 
-# Differences of products that are equal: 0, and not what rounding cut off, whose sign, root or quotient could be anything
-
-case("differences of equal products", "x: {T}[A,33] normal, y: {T}[A,33] normal, z: {T}[A,33] normal",
-     ["p = x * 1", "p[:, ::2] = y[:, ::2]", "a = x * p - p * x", "b = (p * p - y * y)[:, ::2].sqrt()", "q = (x * z).clone()", "c = (q - x * z).sign()", "d = torch.linalg.cross(x[:, :3], p[:, :3])", "e = x * z + (-z) * x", "f = (p * y - y * p) / (x * x - x.abs() * x.abs())"], "a, b, c, d, e, f", FLOATS[:2])
-case("moments of groups of one", "x: {T}[A,8] normal, i: int64[A] ints 0 5",
-     ["n = torch.zeros(5, 1, dtype=x.dtype).index_add(0, i, torch.ones_like(x[:, :1])).clamp(min=1)", "m = torch.zeros(5, 8, dtype=x.dtype).index_add(0, i, x) / n", "v = torch.zeros(5, 8, dtype=x.dtype).index_add(0, i, x * x) / n - m * m", "a = torch.where(n == 1, v, 0)", "w = torch.zeros(5, 8, dtype=x.dtype).scatter_reduce(0, i[:, None].expand(-1, 8), x * x, 'amax', include_self=False)", "u = torch.zeros(5, 8, dtype=x.dtype).scatter_reduce(0, i[:, None].expand(-1, 8), x.abs(), 'amax', include_self=False)", "b = (w - u * u).abs().sqrt()"], "a, b", FLOATS[:2])
-
 # Interpolation whose product alone is beyond the type
 
 case("lerp of the largest numbers", "x: {T}[A,33] normal, y: {T}[A,33] normal, w: {T}[A,1] normal", ["z = x * torch.finfo(x.dtype).max / 4", "v = torch.lerp(y, z, w)", "u = torch.lerp(z, y, w)"], "v, u", FLOATS[:2])

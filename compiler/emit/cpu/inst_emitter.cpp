@@ -223,8 +223,8 @@ bool InstEmitter::emit_index_compare(InstId id, const Expr& difference, const ch
   return true;
 }
 
-/// x / row value, as in softmax: by the reciprocal, taken once. Only for results of reductions: elsewhere (index arithmetic in floats, say)
-/// quotients that are exact must stay so.
+/// x / row value, as in softmax: by the reciprocal, taken once. Only for what is made of sums: elsewhere (a row over its largest, steps of
+/// a quantised row, index arithmetic in floats) quotients that are exact must stay so.
 bool InstEmitter::emit_row_division(InstId id) {
   const Inst& i = k_.insts[id];
   if (i.op != Op::div || i.dtype != DType::f32) return false;
@@ -525,7 +525,7 @@ void InstEmitter::close_nest(int around) {
     std::string text = fmt::format("r{}[{}].{}()", idx(id), wide_ ? "u" : "0", across ? "across" : "lanes");
     if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
     define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), in_own_type(id, wrapped(text, i.dtype)));
-    values_[id].reduced = true;
+    values_[id].reduced = i.reduce_kind == ReduceKind::sum;
   }
   reductions_.clear();
 }

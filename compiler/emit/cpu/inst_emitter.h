@@ -65,7 +65,7 @@ class InstEmitter {
     std::string text;
     int rank = kFunction;
     bool varies = false;   ///< its lanes differ
-    bool reduced = false;  ///< comes of a reduction of this kernel
+    bool reduced = false;  ///< made of a sum of this kernel
     std::string scalar;    ///< an i64, i32 or bool that is the same in all lanes, as a number; empty: there is only the vector
   };
   static bool may_be_wide(const loop::LoopKernel& k);
