@@ -36,7 +36,7 @@ class Config {
       return;
     }
     aotc_gemm_config& g = unpack_.product;
-    g.a_ptr = a, g.b_ptr = 1, g.mr = 14, g.nv = 2, g.mc = c.mc, g.nc = c.nc, g.kc = std::min(c.kp, 256), g.kp = c.kp,
+    g.a_ptr = a, g.b_ptr = 1, g.mr = 14, g.nv = 2, g.mc = c.mc, g.nc = c.nc, g.kc = std::min(c.kp, 512), g.kp = c.kp,
     g.b_packed = g.pack_a = 1;
     g.n_segments = c.segments, g.epilogues = epilogues, g.a_prologue = made;
     unpack_.scales_ptr = 2, unpack_.offsets_ptr = offsets, unpack_.bits = bits, unpack_.group = group;
@@ -174,7 +174,7 @@ TEST_CASE("gemm_unpack against fp64, every number of rows", "[gemm]") {
     for (int i = 0; i < 260; ++i) {
       Case c = drawn(rng);
       c.m = i % 52;  // tiles in registers, panels unpacked for several tiles, remainders of both
-      c.kp = std::array{32, 64, 256, 512, 1024}[rng() % 5];
+      c.kp = std::array{32, 64, 256, 320, 512, 1024}[rng() % 6];
       check(e, c, rng);
     }
 }
@@ -212,6 +212,57 @@ TEST_CASE("few-bit products keep infinities and NaN visible", "[gemm]") {
     for (const Entry& e : kUnpacking)
       for (const int64_t m : {3, 30}) bad_row(e, 64, bad, m);
   }
+}
+
+/// What gemm_unpack makes of the weight `values`, [n, k], with one group: its products with the rows of a matrix of ones on the diagonal.
+std::vector<double> unpacked(const Entry& e, Case c, const std::vector<int8_t>& values, Buffer& scales, Buffer& offsets) {
+  c.m = c.mc = static_cast<int>(c.k), c.nc = 32, c.kp = 64;
+  Buffer a(c.m * c.k, DType::f32), panels(aotc::kernels::quant_panel_bytes(c.k, c.n, c.bits), DType::i8);
+  for (int64_t i = 0; i < a.size; ++i) a.put(i, i % (c.k + 1) == 0);
+  aotc::kernels::pack_quant_panels(values.data(), 1, c.k, c.k, c.n, c.bits, static_cast<char*>(panels.ptr()));
+  std::vector<int64_t> sizes(AOTC_GEMM_SIZES, 0);
+  sizes[AOTC_GEMM_B0] = sizes[AOTC_GEMM_B1] = sizes[AOTC_GEMM_A_CS] = 1;
+  sizes[AOTC_GEMM_M] = c.m, sizes[AOTC_GEMM_N] = c.n, sizes[AOTC_GEMM_K] = sizes[AOTC_GEMM_A_RS] = c.k;
+  sizes.insert(sizes.end(), {0, c.n});
+  const aotc_epilogue_fn epilogues[1] = {store_tile<0>};
+  const Config cfg(c, epilogues, nullptr);
+  std::vector<double> out(static_cast<size_t>(c.m * c.n));
+  std::vector<int32_t> writes(out.size(), 0);
+  void* ptr[] = {a.ptr(), panels.ptr(), scales.ptr(), offsets.ptr(), out.data(), writes.data()};
+  Scratch scratch(cfg.scratch_bytes);
+  volatile int32_t fault = 0;
+  const aotc_kargs args = {ptr, sizes.data(), cfg.config, scratch.ptr(), 0, 1, &fault};
+  e.fn(&args, 0, (c.n + c.nc - 1) / c.nc);
+  return out;
+}
+
+TEST_CASE("gemm_unpack rounds each weight once", "[gemm]") {
+  std::mt19937 rng(13);
+  for (const Entry& e : kUnpacking)
+    for (int i = 0; i < 32; ++i) {
+      if (!runs_here(e.isa)) continue;
+      Case c;
+      c.n = 40, c.k = c.group = 64, c.bits = i % 2 ? 4 : 8, c.offsets = i / 2 % 2, c.wide = i / 4 % 2;
+      INFO(e.isa << " bits " << c.bits << " offsets " << c.offsets << " wide " << c.wide);
+      const DType type = c.wide ? DType::f32 : DType::bf16;
+      Buffer scales(c.n, type), offsets(c.n, type);
+      scales.fill(rng), offsets.fill(rng);
+      // As large as what a group's numbers span, as rounding makes them; and far below that.
+      for (int64_t j = 0; j < c.n; ++j) offsets.put(j, offsets.get(j) * std::ldexp(scales.get(j), j % 2 ? 3 : -12));
+      std::vector<int8_t> values(static_cast<size_t>(c.n * c.k));
+      for (int8_t& v : values) v = static_cast<int8_t>(c.bits == 8 ? static_cast<int>(rng() % 256) - 128 : static_cast<int>(rng() % 16));
+      const std::vector<double> out = unpacked(e, c, values, scales, offsets);
+      double worst = 0;
+      for (int64_t x = 0; x < c.k; ++x)
+        for (int64_t j = 0; j < c.n; ++j) {
+          const double exact = values[static_cast<size_t>(j * c.k + x)] * scales.get(j) + (c.offsets ? offsets.get(j) : 0);
+          // Half a unit in the last place; with bf16 scales of 4 bits, that of the difference of offset and scale, too.
+          const double near = c.bits == 4 && !c.wide && j % 2 == 0 ? 16 * std::fabs(scales.get(j)) : 0;
+          const double unit = std::ldexp(1.0, -24) * (std::fabs(exact) + near) + 1e-40;
+          worst = std::max(worst, std::fabs(out[static_cast<size_t>(x * c.n + j)] - exact) / unit);
+        }
+      CHECK(worst <= (!c.wide && !c.offsets ? 0 : 1));
+    }
 }
 
 }  // namespace

@@ -229,13 +229,24 @@ class GemmUnpack final : public Gemm {
     const Lanes lanes = lanes_of(c.dtype, s.machine);
     std::set<int> mcs;
     for (int64_t tiles : {1, 2, 4, 8, 16, 36, 72}) mcs.insert(static_cast<int>(std::min(c.m, tiles * lanes.mr)));
+    if (c.m <= 256) mcs.insert(static_cast<int>(c.m));
+    // Equal parts of k are unpacked at once.
+    const int64_t parts = ceil_div(c.k, AOTC_GEMM_UNPACK_K);
+    const int kc = static_cast<int>(ceil_div(ceil_div(c.k, parts), AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK);
+    const int64_t depth = ceil_div(c.k, kc);
+    // With all of k at once sums are finished in registers, which is worth rows that stream from beyond L2: blocks that need k in pieces
+    // are tried only where those of a few tiles do, too.
+    const int64_t few = 8 * lanes.mr;
+    const bool whole = 4 * (few + 16) * kc * depth <= 2 * s.machine.l2_bytes;
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : columns_of(c)) {
         Tile t;
-        t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.kc = kUnpackedK;
-        const int64_t depth = ceil_div(c.k, t.kc), room = s.machine.l2_bytes / (int64_t{4} * (mc + 16)) / t.kc;
-        t.kp = static_cast<int>(t.kc * std::clamp<int64_t>(room, 1, depth));
+        t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.kc = kc;
+        const int64_t near = s.machine.l2_bytes / (int64_t{4} * (mc + 16)) / kc;
+        if (whole && depth > 2 * near && mc > few) continue;
+        const int64_t pieces = depth <= 2 * near ? 1 : ceil_div(depth, std::max<int64_t>(near, 1));
+        t.kp = static_cast<int>(kc * ceil_div(depth, pieces));
         all.push_back(estimate_unpacked(c, kernel.b_quantised->bits, s.machine, t));
       }
     return all;
@@ -264,8 +275,6 @@ class GemmUnpack final : public Gemm {
   }
 
  private:
-  static constexpr int kUnpackedK = 256;  ///< that are unpacked at once
-
   Candidate estimate_unpacked(const ProductSizes& c, int bits, const Machine& m, const Tile& t) const {
     Candidate r = estimate(*this, c, m, t);
     const aotc_gemm_config cfg = config_of(t, true);
@@ -277,11 +286,9 @@ class GemmUnpack final : public Gemm {
     const int64_t m_blocks = ceil_div(c.m, t.mc), rows = ceil_div(c.m, m_blocks);
     const double vectors = static_cast<double>(ceil_div(c.n, lanes.width) * c.k * c.segments * c.batch * m_blocks);
     double more = u.unpack_vector;
-    if (rows <= (bits == 4 ? 0 : u.unpack_few_rows)) {  // 4 bits go through L1 always
-      const int64_t tiles = ceil_div(rows, lanes.mr);
-      const double each = static_cast<double>(rows) / static_cast<double>(tiles);
-      more = static_cast<double>(tiles) * std::max(u.unpack_least, u.unpack_row * each) - static_cast<double>(rows);
-    }
+    // In registers; 4 bits always go through L1.
+    if (bits == 8 && rows <= u.unpack_few_rows)
+      more = std::max(u.unpack_least, u.unpack_row * static_cast<double>(rows)) - static_cast<double>(rows);
     const double streamed =
         static_cast<double>(lanes.width * bits) / 8 / u.low_bit_bytes;  // what memory takes for a vector's bytes, at least
     more = std::max(more, streamed - static_cast<double>(rows));

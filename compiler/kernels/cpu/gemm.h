@@ -15,9 +15,19 @@ namespace {
 /// Where a packed B comes from whose panels are not in memory (gemm_unpack.h); of others nothing is asked.
 struct NoSource {
   static constexpr bool kUnpacks = false;
-  static constexpr int64_t kStep = 1, kMr = 1, kFewRows = 0;
+  static constexpr int64_t kStep = 1, kMr = 1, kFewRows = 0, kMostK = 0;
   static int64_t sums(int64_t) { return 0; }
   explicit NoSource(const aotc_kargs*) {}
+};
+
+/// What tiles prefetch as they run, `step` bytes a step, each where the tile before it ended: from `at` on, those from tile `split` on from
+/// `second` on.
+struct Ahead {
+  const char* at;
+  int64_t step;
+  const char* second = nullptr;
+  int64_t split = INT64_MAX;
+  const char* of_tile(int64_t t, int64_t steps) const { return t < split ? at + t * step * steps : second + (t - split) * step * steps; }
 };
 
 /// What an element type means to the driver.
@@ -168,9 +178,12 @@ struct GemmRun {
     tile += -(tile - a_pack) & 15;
     Acc* rest = tile + int64_t{1} * cfg->mc * cfg->nc;
     rest += -(rest - a_pack) & 15;
-    if ((kWidens<typename G::Packed> || kUnpacks) && cfg->b_packed)
+    if (kUnpacks) {
+      wide = rest, rest += G::Source::kMostK * kMaxNv * W;
+      a_sums = rest, rest += G::Source::sums(kp);
+    } else if (kWidens<typename G::Packed> && cfg->b_packed) {
       wide = rest, rest += AOTC_GEMM_WIDENED_BYTES / static_cast<int64_t>(sizeof(Acc));
-    if (kUnpacks) a_sums = rest, rest += G::Source::sums(kp);
+    }
     a_rows = reinterpret_cast<E*>(rest);
     b_rows = reinterpret_cast<EB*>(rest + (cfg->a_prologue ? (cfg->mc + 1) * (kp + 32) : 0));
   }
@@ -256,11 +269,10 @@ struct GemmRun {
     return ends();
   }
 
-  /// Values [k0, k0 + kn) of k, nv vectors of columns from the panel's vector v on, all tiles of rows. b: of these columns. pf: what is
-  /// prefetched meanwhile, pf_step bytes a step of P.
+  /// Values [k0, k0 + kn) of k, nv vectors of columns from the panel's vector v on, all tiles of rows. b: of these columns. pf: its steps
+  /// are P's.
   template <class P>
-  void tiles_of(const PanelRun& r, int64_t k0, int64_t kn, int64_t v, int64_t nv, const char* b, int64_t b_stride, const char* pf,
-                int64_t pf_step) {
+  void tiles_of(const PanelRun& r, int64_t k0, int64_t kn, int64_t v, int64_t nv, const char* b, int64_t b_stride, const Ahead& pf) {
     const int64_t tiles = tile_rows(r.rows), steps = ceil_div(kn, P::kGroup), last = min_of<int64_t>(W, r.width - (v + nv - 1) * W);
     bool asks = false;
     if constexpr (kPartsTiny<P>) {
@@ -278,7 +290,7 @@ struct GemmRun {
       Acc* out = r.c + r0 * r.ldc + v * W;
       const TileFinish in_tile = {&finish, r.m0 + r0, r.n0 + v * W, last};
       const TileFinish* fin = finish.n && r.last_of_k && k0 + kn >= r.klen ? &in_tile : nullptr;
-      const char* ahead = pf + t * pf_step * steps;
+      const char* ahead = pf.of_tile(t, steps);
       // Else tiles follow each other, each [packed_rows][n_rows].
       const char* ap = a_in_place ? reinterpret_cast<const char*>(r.a_src + r0 * a_rs + k0)
                                   : reinterpret_cast<const char*>(a_pack + r0 * packed_rows(r.klen) + (G::kPairsA ? k0 / 2 : k0) * n_rows);
@@ -289,13 +301,13 @@ struct GemmRun {
         since += steps;
         if (tiny_met) {
           (a_in_place ? micro_of_tiny<G::kInPlaceA> : micro_of_tiny<false>)(tiny_rows, n_rows, nv, last, steps, ap, stride, b, b_stride,
-                                                                            out, r.ldc, fresh, ahead, pf_step, fin);
+                                                                            out, r.ldc, fresh, ahead, pf.step, fin);
           continue;
         }
       }
       const bool ordered = cfg->ordered != 0;
       const MicroFn fn = a_in_place ? micro_of<P, G::kInPlaceA>(n_rows, nv, last, ordered) : micro_of<P, false>(n_rows, nv, last, ordered);
-      fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf_step, fin);
+      fn(steps, ap, stride, b, b_stride, out, r.ldc, fresh, ahead, pf.step, fin);
     }
     if constexpr (kPartsTiny<P>) tiny_met = tiny_met || (asks && raised_after(since));
   }
@@ -318,11 +330,12 @@ struct GemmRun {
         if constexpr (kWidens<P>) {
           if (widen) {
             widen_panel<P>(bv, b_stride, steps, nv, wide);
-            tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc), next, pf_step / P::kGroup);
+            tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc),
+                                    {next, pf_step / P::kGroup});
             continue;
           }
         }
-        tiles_of<P>(r, k0, kn, v, nv, bv, b_stride, r.rows == 1 ? bv + kRowAhead : next, pf_step);
+        tiles_of<P>(r, k0, kn, v, nv, bv, b_stride, {r.rows == 1 ? bv + kRowAhead : next, pf_step});
       }
     }
   }
@@ -330,7 +343,8 @@ struct GemmRun {
   /// The same of a B that is unpacked: once for all tiles of rows, or by each of a few as it is read.
   template <class Panel>
   void panel_of_source(const PanelRun& r, const Panel& b) {
-    const int64_t tiles = tile_rows(r.rows), vecs = ceil_div(r.width, W), kc = min_of<int64_t>(cfg->kc, kWideK);
+    const int64_t tiles = tile_rows(r.rows), vecs = ceil_div(r.width, W), kc = min_of<int64_t>(cfg->kc, G::Source::kMostK);
+    const Panel after = b.next();
     for (int64_t k0 = 0; k0 < r.klen; k0 += kc) {
       const int64_t kn = min_of(kc, r.klen - k0);
       if (in_registers(r.rows)) {
@@ -345,8 +359,10 @@ struct GemmRun {
         if (ends()) return;
         const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
         b.unpack(k0, kn, v, nv, wide);
-        tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc), b.at(k0 + kn, v),
-                                ceil_div(b.step_bytes(), tiles));
+        const bool columns_follow = v + kMaxNv < vecs, of_this = columns_follow || k0 + kc < r.klen;
+        const int64_t next_v = columns_follow ? v + kMaxNv : 0, next_k = columns_follow ? k0 : of_this ? k0 + kc : 0;
+        const Ahead ahead = (of_this ? b : after).ask(next_k, min_of(kc, r.klen - next_k), next_v, tiles, kn);
+        tiles_of<MulPlain<Acc>>(r, k0, kn, v, nv, reinterpret_cast<const char*>(wide), nv * W * sizeof(Acc), ahead);
       }
     }
   }

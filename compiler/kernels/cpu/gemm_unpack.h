@@ -1,26 +1,18 @@
 #pragma once
 // Products of float32 rows with a weight of few bits as sums of floats: aotc_gemm_unpack_f32 of aotc/detail/quant_abi.h.
 //
-// Units, blocks and tiles are gemm.h's. Where a unit has several tiles of rows, two vectors of a panel's columns are unpacked for some
-// values of k and all tiles multiply them out of L1: what unpacking costs does not grow with the rows. A few rows' tiles unpack in
-// registers, each for itself, sum products with the integers themselves and scale the sums once a group, at least once kWideK values.
+// Units, blocks and tiles are gemm.h's. Two vectors of a panel's columns are unpacked for some values of k and all tiles of rows multiply
+// them out of L1: what unpacking costs does not grow with the rows. Meanwhile the tiles prefetch what is unpacked next. A few rows' tiles
+// unpack in registers, sum products with the integers themselves and scale the sums once a group, at least once kc values.
 #include "gemm.h"
-#include "quant_units.h"
+#include "near_floats.h"
 
 namespace {
 
-static_assert(kWideK % kBlock == 0);
+static_assert(AOTC_GEMM_UNPACK_K % kBlock == 0);
 
-/// Value i of each column's four: signed bytes; numbers below 16, `high` those of the high four bits. kMask: there is a register for a
-/// mask, which spares a shift.
-template <int kBits, bool kMask>
-inline Floats::V value_of(Ints quad, int i, bool high) {
-  if (kBits == 8) return to_floats(shift_signed32(i < 3 ? shift_left32(quad, 24 - 8 * i) : quad, 24));
-  const int by = 8 * i + (high ? 4 : 0);
-  if (by == 28) return to_floats(shift_right32(quad, by));
-  if (kMask) return to_floats(and_ints(by ? shift_right32(quad, by) : quad, set_ints(15)));
-  return to_floats(shift_right32(shift_left32(quad, 28 - by), 28));
-}
+/// Value i of each column's four signed bytes.
+inline Floats::V value_of(Ints quad, int i) { return to_floats(shift_signed32(i < 3 ? shift_left32(quad, 24 - 8 * i) : quad, 24)); }
 
 /// The groups of k that `left` values reach into: a group's number among those of the panel's first, its values.
 struct Groups {
@@ -45,11 +37,35 @@ struct UnpackPanel {
   int64_t group_stride, columns;  ///< of scales and offsets, and that they may be read for
   int64_t group, k_begin;
 
-  static constexpr int64_t step_bytes() { return kMaxNv * kLanes * kBits / 8; }  ///< of what tiles read, a value of k
   /// From value k0 of vector v of the columns on.
   const char* at(int64_t k0, int64_t v) const {
     const int64_t column = v * kLanes;
     return values + column / AOTC_QUANT_LANES * run_bytes + k0 / kBlock * kBytes + column % AOTC_QUANT_LANES * 4;
+  }
+  /// The one that follows it.
+  UnpackPanel next() const {
+    UnpackPanel p = *this;
+    p.values += int64_t{AOTC_PANEL_N} / int64_t{AOTC_QUANT_LANES} * run_bytes;
+    p.scales = scales.from(AOTC_PANEL_N);
+    if (offsets.at) p.offsets = offsets.from(AOTC_PANEL_N);
+    p.columns -= AOTC_PANEL_N;
+    return p;
+  }
+  /// Prefetches the scales and offsets of kn values of k and the vectors from v on, and says how `tiles` tiles of `steps` steps each, which
+  /// run before these are unpacked, prefetch their values.
+  Ahead ask(int64_t k0, int64_t kn, int64_t v, int64_t tiles, int64_t steps) const {
+    for (Groups g = groups(k0, kn); g.more(); g.next()) {
+      const int64_t from = g.number * group_stride + v * kLanes;
+      _mm_prefetch(scales.from(from).at, _MM_HINT_T1);
+      if (offsets.at) _mm_prefetch(offsets.from(from).at, _MM_HINT_T1);
+    }
+    const int64_t bytes = kn * AOTC_QUANT_LANES * kBits / 8;  // of a run
+    if (kMaxNv * kLanes == AOTC_QUANT_LANES) return {at(k0, v), ceil_div(bytes, tiles * steps)};
+    const char* second = at(k0, v + 1);
+    if (tiles == 1)
+      for (int64_t i = 0; i < bytes; i += 64) _mm_prefetch(second + i, _MM_HINT_T1);
+    const int64_t split = (tiles + 1) / 2;
+    return {at(k0, v), ceil_div(bytes, max_of<int64_t>(tiles - split, 1) * steps), second, split};
   }
   V numbers(const ColumnNumbers& of, int64_t number, int64_t v) const {
     return of.from(number * group_stride + v * kLanes).load(columns - v * kLanes);
@@ -58,14 +74,16 @@ struct UnpackPanel {
 
   /// dst[kn, up to whole blocks][nv vectors]
   void unpack(int64_t k0, int64_t kn, int64_t v, int64_t nv, float* dst) const {
-    if (nv == 2)
-      unpack_vectors<2>(k0, kn, v, dst);
+    if (!scales.wide && (kBits == 4 || !offsets.at))
+      nv == 2 ? unpack_vectors<2, true>(k0, kn, v, dst) : unpack_vectors<1, true>(k0, kn, v, dst);
     else
-      unpack_vectors<1>(k0, kn, v, dst);
+      nv == 2 ? unpack_vectors<2, false>(k0, kn, v, dst) : unpack_vectors<1, false>(k0, kn, v, dst);
   }
 
-  template <int NV>
+  /// kNear: what NearFloats lie above is subtracted with the offsets, else before.
+  template <int NV, bool kNear>
   __attribute__((noinline)) void unpack_vectors(int64_t k0, int64_t kn, int64_t v, float* dst) const {
+    using Near = NearFloats<kBits>;
     const char* w[NV];
     for (int j = 0; j < NV; ++j) w[j] = at(k0, v + j);
     for (Groups g = groups(k0, kn); g.more(); g.next()) {
@@ -74,6 +92,7 @@ struct UnpackPanel {
       for (int j = 0; j < NV; ++j) {
         s[j] = numbers(scales, g.number, v + j);
         o[j] = offsets.at ? numbers(offsets, g.number, v + j) : Floats::zero();
+        if (kNear) o[j] = Floats::fma(Floats::set1(-Near::kAbove), s[j], o[j]);
       }
       for (int64_t b = 0; b < g.len; b += kBlock, dst += kBlock * NV * kLanes)
 #pragma GCC unroll 2
@@ -84,11 +103,15 @@ struct UnpackPanel {
           for (int q = 0; q < kLoads; ++q) {
             const Ints quad = load_ints(from + q * 4 * AOTC_QUANT_LANES);
 #pragma GCC unroll 2
-            for (int high = 0; high < 8 / kBits; ++high)
+            for (int high = 0; high < 8 / kBits; ++high) {
+              const Ints four = Near::four(quad, high);
 #pragma GCC unroll 4
-              for (int i = 0; i < 4; ++i)
-                Floats::store(dst + ((high * kLoads + q) * 4 + i) * NV * kLanes + j * kLanes,
-                              Floats::fma(value_of<kBits, true>(quad, i, high), s[j], o[j]));
+              for (int i = 0; i < 4; ++i) {
+                V x = Near::get(four, i, high);
+                if (!kNear) x -= Floats::set1(Near::kAbove);
+                Floats::store(dst + ((high * kLoads + q) * 4 + i) * NV * kLanes + j * kLanes, Floats::fma(x, s[j], o[j]));
+              }
+            }
           }
         }
     }
@@ -102,12 +125,8 @@ struct UnpackPanel {
                 bool first) const;
 };
 
-/// Rows of a tile that unpacks in registers, for itself; of units whose tiles do, at most. Others read what is unpacked once.
-#if defined(__AVX512F__)
-constexpr int kRegisterMr = 14, kRegisterRows = 14;
-#else
-constexpr int kRegisterMr = 6, kRegisterRows = 12;
-#endif
+/// Rows of units that unpack in registers, at most: from 5 to 8 on the way through L1 takes less time (Cascade Lake; AVX2, AVX-512).
+constexpr int kRegisterRows = 6;
 /// Of weights of so many bits. Numbers of 4 bits lie around their offsets: sums of the two apart would round more than those of the numbers
 /// that they make.
 template <int kBits>
@@ -154,7 +173,7 @@ struct UnpackTile {
               asm volatile("" : "+r"(at));  // read again: there is no register to keep it
               quad[j] = load_ints(at + q * 4 * AOTC_QUANT_LANES);
             }
-            y[j] = value_of < kBits, kLanes == 16 || MR * NV * kSets <= 8 > (quad[j], i, high);
+            y[j] = value_of(quad[j], i);
           }
           const float* xs = x + ((high * P::kLoads + q) * 4 + i) * MR;
 #pragma GCC unroll 16
@@ -224,13 +243,13 @@ void unpack_tile(const UnpackPanel<kBits>& p, const float* a, const float* sums,
 template <int kBits>
 struct UnpackTiles {
   using Fn = void (*)(const UnpackPanel<kBits>&, const float*, const float*, int64_t, int64_t, int64_t, float*, int64_t, bool);
-  Fn fn[kRegisterMr];
+  Fn fn[kRegisterRows];
   template <int MR>
   constexpr void fill() {
     fn[MR - 1] = unpack_tile<kBits, MR>;
     if constexpr (MR > 1) fill<MR - 1>();
   }
-  constexpr UnpackTiles() : fn{} { fill<kRegisterMr>(); }
+  constexpr UnpackTiles() : fn{} { fill<kRegisterRows>(); }
 };
 template <int kBits>
 inline constexpr UnpackTiles<kBits> kUnpackTiles{};
@@ -246,7 +265,7 @@ template <int kBits>
 struct UnpackSource {
   using Panel = UnpackPanel<kBits>;
   static constexpr bool kUnpacks = true;
-  static constexpr int64_t kStep = kBlock, kMr = kRegisterMr;
+  static constexpr int64_t kStep = kBlock, kMr = kRegisterRows, kMostK = AOTC_GEMM_UNPACK_K;
   static constexpr int64_t kFewRows = kRegisterRowsOf<kBits>;
   static_assert(kRegisterRows <= AOTC_GEMM_UNPACK_ROWS);
   /// Floats of scratch for sums of rows of kp values.
