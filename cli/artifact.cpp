@@ -37,6 +37,12 @@ std::string stored_weights_text(const nlohmann::json& stored) {
   return text;
 }
 
+std::string stored_caches_text(const nlohmann::json& stored) {
+  return fmt::format("{} states of keys and values as {}: {:.3f} MB, {:.3f} MB before", stored.at("states").size(),
+                     stored.at("as").get<std::string>(), stored.at("bytes").get<double>() / 1e6,
+                     stored.at("bytes_before").get<double>() / 1e6);
+}
+
 void add_check_weights(CLI::App& app, bool& check_weights) {
   add_flag(app, "--check-weights", check_weights, "check the hashes of the whole artifact and its weights");
 }

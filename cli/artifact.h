@@ -35,6 +35,8 @@ void add_method(CLI::App& app, std::string& method);
 
 /// One line about weights of few bits, from `stored_weights` of a report or of an artifact.
 std::string stored_weights_text(const nlohmann::json& stored);
+/// The same of `kv_cache`.
+std::string stored_caches_text(const nlohmann::json& stored);
 
 /// Whether the file is a shared object (by its first bytes). Throws Diagnostic where there is no regular file.
 bool is_shared_object(const std::string& path);

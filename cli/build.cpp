@@ -60,6 +60,7 @@ void summary(const nlohmann::json& r) {
   if (r.contains("trades")) fmt::print("  {}\n", trades_line(r.at("trades")));
   for (const nlohmann::json& m : r.value("methods", nlohmann::json::array())) method_summary(m);
   if (r.contains("stored_weights")) fmt::print("  {}\n", stored_weights_text(r.at("stored_weights")));
+  if (r.contains("kv_cache")) fmt::print("  {}\n", stored_caches_text(r.at("kv_cache")));
 }
 
 /// Of --emit static; empty: a shared object. Throws Diagnostic (usage) where the options do not go together.

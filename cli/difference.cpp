@@ -67,6 +67,7 @@ Entries build_entries(const ArtifactFile& f) {
        {"aotc_version", "torch_version", "schema_version", "target", "precision", "f32_matmul", "graphs", "own_weights", "shapes"})
     if (m.contains(key)) out[key] = m[key];
   if (m.contains("stored_weights")) out["weights as"] = picked(m["stored_weights"], {"as", "group", "activations", "max_error"});
+  if (m.contains("kv_cache")) out["kv cache as"] = m["kv_cache"].at("as");
   if (m.contains("uarch")) out["costs"] = m["uarch"].at("name").get<std::string>() + " " + m["uarch"].at("id").get<std::string>();
   if (m.contains("weights_layout")) out["weights layout"] = m["weights_layout"].at("id");
   if (const std::string id = archive_id(m); !id.empty()) out["archive"] = id;

@@ -59,8 +59,8 @@ std::vector<Explained> of_archive(const FrontArgs& args, const std::string& meth
 /// What the page tells of a method beside its explanation.
 nlohmann::json described(const nlohmann::json& meta) {
   nlohmann::json out = nlohmann::json::object();
-  for (const char* key : {"inputs", "outputs", "states", "symbols", "weights_bytes", "arena_bytes", "stored_weights", "precision", "source",
-                          "aotc_version", "torch_version"})
+  for (const char* key : {"inputs", "outputs", "states", "symbols", "weights_bytes", "arena_bytes", "stored_weights", "kv_cache",
+                          "precision", "source", "aotc_version", "torch_version"})
     if (meta.contains(key)) out[key] = meta[key];
   return out;
 }

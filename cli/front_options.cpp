@@ -121,6 +121,11 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
   add_option(app, "--activations", activations,
              "with --weights int8; int8: quantise the rows that these matmuls multiply, too, in each run, with a scale per row, where that "
              "is faster (accuracy: aotc verify)");
+  add_option(
+      app, "--kv-cache", kv_cache,
+      "store the keys and values that a decoder keeps in its states in 8 bits, rounded when they are written: int8 (a scale a row), or "
+      "fp8 (float8_e4m3fn); half the memory of bfloat16, a quarter of float32 (accuracy: aotc verify)")
+      .one_of({"int8", "fp8"});
   add_option(app, "--cuda", cuda,
              "GPU architectures, for example sm_90a or sm_80,sm_90a,sm_100a: each has its own plans and code in the artifact; with --cpu "
              "also CPU code, which runs if there is no suitable GPU");
@@ -205,6 +210,10 @@ pipeline::FrontOptions FrontArgs::get() const {
         .note("give --weights int8 or int4, or --cuda without --cpu");
   if (o.weights.int8_rows && o.target.is_gpu())
     throw Diagnostic(ExitCode::usage, {}, "--activations is for CPU artifacts: no kernel of a GPU rounds rows as it runs")
+        .note("leave it out, or build for the CPU (--cpu)");
+  o.cache = passes::parse_cache_storage(kv_cache);
+  if (o.cache != passes::CacheStorage::as_is && o.target.is_gpu())
+    throw Diagnostic(ExitCode::usage, {}, "--kv-cache is for CPU artifacts: no attention of a GPU reads keys and values of 8 bits yet")
         .note("leave it out, or build for the CPU (--cpu)");
   o.target.numerics.int8_rows = o.weights.int8_rows;
   o.target.numerics.winograd4 = winograd4;

@@ -10,7 +10,7 @@ namespace aotc::cli {
 
 struct FrontArgs {
   std::vector<std::string> models, shapes;
-  std::string kernels, cpu, cuda, uarch, f32_matmul, weights, weight_group, activations, dump_dir, precision = "f32";
+  std::string kernels, cpu, cuda, uarch, f32_matmul, weights, weight_group, activations, kv_cache, dump_dir, precision = "f32";
   bool ptx = false;
   std::vector<std::string> print_ir_after, states;
   int threads = 0;

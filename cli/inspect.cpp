@@ -188,8 +188,8 @@ void print_text(const json& all) {
   json j = all;
   const bool several = j.contains("methods") && j["methods"].size() > 1;
   if (several)
-    for (const char* key : {"source", "id", "stored_weights", "weights_bytes", "arena_bytes", "inputs", "outputs", "states", "symbols",
-                            "explain", "ops", "parts", "state_memory"})
+    for (const char* key : {"source", "id", "stored_weights", "kv_cache", "weights_bytes", "arena_bytes", "inputs", "outputs", "states",
+                            "symbols", "explain", "ops", "parts", "state_memory"})
       j.erase(key);
   if (j.contains("source")) fmt::print("{:<16}an archive with id {}\n", "built from", j["source"]["id"].get<std::string>());
   for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul",
@@ -216,6 +216,7 @@ void print_text(const json& all) {
     fmt::print("{:<16}glibc {} ({})\n", "needs", j["system"]["glibc"].get<std::string>(), libraries);
   }
   if (j.contains("stored_weights")) fmt::print("{:<16}{}\n", "weights", stored_weights_text(j["stored_weights"]));
+  if (j.contains("kv_cache")) fmt::print("{:<16}{}\n", "kv cache", stored_caches_text(j["kv_cache"]));
   for (const char* key : {"weights_bytes", "arena_bytes"})
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
   for (const json& k : j.value("own_kernels", json::array())) fmt::print("{:<16}{}\n", "own kernel", own_kernel_text(k));

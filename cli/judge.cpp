@@ -14,6 +14,14 @@ namespace {
 
 double finite(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no infinity
 
+/// The relative L2 error that rounding brings into usual rows of keys and values, at most. as: of --kv-cache.
+constexpr double usual_cache_error(std::string_view as) { return as == "fp8" ? 0.04 : 0.01; }
+
+std::string_view rounded_text(const Promise& p) {
+  if (!p.weights) return "keys and values";
+  return p.cache ? "weights, keys and values" : "the weights";
+}
+
 /// A row whose numbers say nothing of what is wrong.
 void explain(Row& row, const HostTensor& got, const HostTensor& truth, const Difference& a) {
   if (!a.same_shape) {
@@ -43,10 +51,15 @@ Promise promise_of(const nlohmann::json& metadata) {
   if (metadata.contains("precision")) p.bf16 = true, p.max_error = metadata["precision"].value("max_error", 0.0);
   if (metadata.contains("stored_weights")) {
     const nlohmann::json& stored = metadata["stored_weights"];
+    p.weights = true;
     p.int8_rows = stored.contains("activations");
     const double usual = passes::WeightStorage{stored.at("bits").get<int>(), 0, p.int8_rows, 0, stored.value("float8", false)}
                              .most_error();  // artifacts of an older aotc do not say
     p.max_loss = kLossFactor * stored.value("max_error", usual);
+  }
+  if (metadata.contains("kv_cache")) {
+    p.cache = true;
+    p.max_loss += kLossFactor * usual_cache_error(metadata["kv_cache"].at("as").get<std::string>());
   }
   return p;
 }
@@ -91,7 +104,8 @@ void judge_loss(Row& row, const HostTensor& got, const HostTensor& archive, cons
   row.err_archive = d.l2, row.most_archive = promise.max_loss + row.limit;
   if (epsilon(got.dtype) == 0 || d.l2 <= row.most_archive) return;
   row.pass = false;
-  row.why = fmt::format("rounding the weights cost {:.3g} of the output, more than {:.3g} (--max-loss)", d.l2, row.most_archive);
+  row.why =
+      fmt::format("rounding {} cost {:.3g} of the output, more than {:.3g} (--max-loss)", rounded_text(promise), d.l2, row.most_archive);
 }
 
 Row judge(std::string name, std::string sizes, const HostTensor& got, const HostTensor& reference, double limit) {
@@ -139,7 +153,7 @@ std::string row_text(const Row& r) {
       r.method.empty() ? "" : r.method + ": ", r.name, r.sizes, r.err_aotc, r.err_eager,
       r.err_bf16 >= 0 ? fmt::format(" (in bf16 {:.3g})", r.err_bf16) : "",
       r.err_int8 ? fmt::format(" (with rows of int8 {:.3g})", *r.err_int8) : "", r.limit, r.max_abs, r.max_rel,
-      r.err_archive ? fmt::format("; against the weights before rounding {:.3g}, limit {:.3g}", *r.err_archive, r.most_archive) : "",
+      r.err_archive ? fmt::format("; against the program before rounding {:.3g}, limit {:.3g}", *r.err_archive, r.most_archive) : "",
       r.why.empty() ? "" : "; ", r.why);
 }
 

@@ -34,8 +34,10 @@ struct Allowed {
 struct Promise {
   bool bf16 = false;       ///< some may multiply bf16
   double max_error = 0;    ///< what it was built for; 0: eager bf16's
+  bool weights = false;    ///< some are rounded to few bits
   bool int8_rows = false;  ///< products with int8 weights may round their rows, too
-  double max_loss = 0;     ///< of an output, that rounding weights to few bits may cost beside the bound: kLossFactor times max_error
+  bool cache = false;      ///< keys and values are kept in 8 bits: numbers between two steps may go either way
+  double max_loss = 0;     ///< of an output, that rounding to few bits may cost beside the bound: kLossFactor times max_error
 };
 constexpr double kLossFactor = 5;
 Promise promise_of(const nlohmann::json& metadata);

@@ -34,6 +34,10 @@ pipeline::FrontOptions options_of(const Artifact& artifact, const std::string& a
     o.weights = pipeline::stored_weights_of(meta["stored_weights"]).storage;
     numerics.int8_rows = o.weights.int8_rows;
   }
+  if (meta.contains("kv_cache")) {
+    o.cache = passes::parse_cache_storage(meta["kv_cache"].at("as").get<std::string>());
+    for (const nlohmann::json& s : meta["kv_cache"].at("states")) o.cache_names.push_back(s.at("name").get<std::string>());
+  }
   if (meta.contains("precision")) {
     o.precision.mode = meta["precision"].at("mode").get<std::string>();
     o.precision.max_error = meta["precision"].value("max_error", 0.0);

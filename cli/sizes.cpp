@@ -141,6 +141,13 @@ auto as_built(const import::Program& archive, const nlohmann::json& metadata) ->
   return pipeline::with_stored_weights(program, pipeline::stored_weights_of(metadata["stored_weights"]));
 }
 
+std::vector<std::string> stored_caches(const nlohmann::json& metadata) {
+  std::vector<std::string> names;
+  if (metadata.contains("kv_cache"))
+    for (const nlohmann::json& s : metadata["kv_cache"].at("states")) names.push_back(s.at("name").get<std::string>());
+  return names;
+}
+
 std::vector<std::string> int8_row_weights(const nlohmann::json& metadata) {
   std::vector<std::string> names;
   if (!metadata.contains("stored_weights")) return names;

@@ -371,7 +371,7 @@ class Emitter {
     out_ =
         "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/strips_abi.h\"\n#include "
         "\"aotc/detail/fourier_abi.h\"\n#include \"aotc/detail/bytes_abi.h\"\n#include \"aotc/detail/quant_abi.h\"\n#include "
-        "\"aotc/detail/svd_abi.h\"\n#include \"aotc/detail/plan_format.h\"\n\n";
+        "\"aotc/detail/svd_abi.h\"\n#include \"aotc/detail/attention_bytes_abi.h\"\n#include \"aotc/detail/plan_format.h\"\n\n";
     std::vector<std::string> rows;
     for (size_t m = 0; m < in_.methods.size(); ++m) out_ += MethodEmitter(in_.methods[m], m, shared_).emit(&rows.emplace_back());
     out_ += array("aotc_method_desc", "methods", rows);

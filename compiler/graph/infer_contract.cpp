@@ -72,10 +72,15 @@ Types conv(Infer& r) {
 }
 
 Types attention(Infer& r) {
-  r.arity(3, 6);
+  r.arity(3, 8);
   const TensorType &q = r.in(0), &k = r.in(1), &v = r.in(2);
+  const bool scales = k.dtype == DType::i8;
+  const size_t arity = r.arity() - (scales ? 2 : 0);  // without the scales of k and v, which come last
+  r.require(arity >= 3 && arity <= 6, "attention takes 3 to 6 operands, and scales of k and v that are int8");
   r.require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, "q, k and v must be of rank 4");
-  r.require(is_float(q.dtype) && q.dtype == k.dtype && q.dtype == v.dtype, "q, k and v must be of one floating type");
+  const bool stored = k.dtype == (scales ? DType::i8 : DType::f8e4m3fn);
+  r.require(is_float(q.dtype) && k.dtype == v.dtype && (stored || (!scales && q.dtype == k.dtype)),
+            "q, k and v must be of one floating type, or k and v both of int8 with scales, or both of float8_e4m3fn");
   r.equal(q.dims[0], k.dims[0], "batch of k");
   r.equal(q.dims[0], v.dims[0], "batch of v");
   r.equal(k.dims[1], v.dims[1], "heads of v");
@@ -85,19 +90,24 @@ Types attention(Infer& r) {
   r.n.get<double>(Attr::scale);
   r.n.get<bool>(Attr::causal);
   r.n.get<bool>(Attr::nan_rows);
-  r.require(r.arity() != 5, "where a mask's keys begin comes with where they end");
-  if (r.arity() > 3) {
+  r.require(arity != 5, "where a mask's keys begin comes with where they end");
+  if (arity > 3) {
     const TensorType& m = r.in(3);
     r.require(m.rank() == 4 && (is_bool(m.dtype) || is_float(m.dtype)), "the mask must be bool or float, of rank 4");
     for (int i = 0; i < 3; ++i)
       if (!m.dims[i].is(1)) r.equal(m.dims[i], q.dims[i], "mask dim");
     r.equal(m.dims[3], k.dims[2], "mask length");
-    for (size_t i = 4; i < r.arity(); ++i) {
+    for (size_t i = 4; i < arity; ++i) {
       const TensorType& at = r.in(i);
       r.require(is_bool(m.dtype) && at.dtype == DType::i64 && at.rank() == 4 && at.dims[3].is(1),
                 "ranges of keys must be int64, of a bool mask");
       for (int d = 0; d < 3; ++d) r.equal(at.dims[d], m.dims[d], "mask dim of a range of keys");
     }
+  }
+  for (size_t i = arity; i < r.arity(); ++i) {
+    const TensorType& s = r.in(i);
+    r.require(s.dtype == DType::f32 && s.rank() == 4 && s.dims[3].is(1), "scales must be float32, one a row of k and of v");
+    for (int d = 0; d < 3; ++d) r.equal(s.dims[d], k.dims[d], "scales of rows");
   }
   return {{q.dtype, {q.dims[0], q.dims[1], q.dims[2], v.dims[3]}}};
 }

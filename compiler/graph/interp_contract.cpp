@@ -125,11 +125,23 @@ void conv(Eval& e) {
 }
 
 void attention(Eval& e) {
-  const std::vector<double> q = as_f64(*e.in[0]), k = as_f64(*e.in[1]), v = as_f64(*e.in[2]);
+  const std::vector<double> q = as_f64(*e.in[0]);
+  const auto numbers = [](const HostTensor& t) {
+    if (is_float(t.dtype)) return as_f64(t);
+    const std::vector<int64_t> x = as_i64(t);
+    return std::vector<double>(x.begin(), x.end());
+  };
+  std::vector<double> k = numbers(*e.in[1]), v = numbers(*e.in[2]);
   const int64_t batch = e.in_dims(0)[0], heads = e.in_dims(0)[1], rows = e.in_dims(0)[2], width = e.in_dims(0)[3];
   const int64_t kv_heads = e.in_dims(1)[1], cols = e.in_dims(1)[2], v_width = e.in_dims(2)[3];
   const double scale = e.n.get<double>(Attr::scale);
-  const bool causal = e.n.get<bool>(Attr::causal), masked = e.in.size() > 3;
+  const bool causal = e.n.get<bool>(Attr::causal), scales = e.in[1]->dtype == DType::i8, masked = e.in.size() > (scales ? 5 : 3);
+  if (scales)
+    for (auto [x, of] : {std::pair(&k, e.in.size() - 2), {&v, e.in.size() - 1}}) {
+      const std::vector<double> scale_of = as_f64(*e.in[of]);
+      const size_t row = scale_of.empty() ? 1 : x->size() / scale_of.size();
+      for (size_t i = 0; i < x->size(); ++i) (*x)[i] *= scale_of[i / row];
+    }
   std::vector<double> mask;
   Dims mask_strides;
   if (masked) {

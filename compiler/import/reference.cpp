@@ -15,6 +15,7 @@
 
 #include "import/aliases.h"
 #include "import/bind_symbols.h"
+#include "import/rounded_caches.h"
 #include "import/rounded_rows.h"
 #include "import/shared_storage.h"
 #include "import/torch_functions.h"
@@ -330,7 +331,7 @@ IValue Planner::constant(const Arg& a, c10::TypeKind kind) const {
 class Runner final : public Reference {
  public:
   Runner(const Program& p, const ReferenceOptions& options)
-      : p_(p), options_(options), plan_(Planner(p, options).plan()), rows_(options.row_errors) {
+      : p_(p), options_(options), plan_(Planner(p, options).plan()), rows_(options.row_errors), caches_(options.caches_float8) {
     const c10::InferenceMode guard;
     for (const ProgramOutput& o : p.outputs)
       if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && is_mutation(o.kind)) written_.insert(t->name);
@@ -365,6 +366,7 @@ class Runner final : public Reference {
     for (const WrittenStorage& s : storages_) shared.merge(s.views());
     std::vector<IValue> values;
     size_t next = 0;
+    caches_.clear();
     for (const ProgramInput& in : p_.inputs) {
       if (in.kind == InputKind::user_scalar) {
         values.emplace_back();
@@ -381,7 +383,9 @@ class Runner final : public Reference {
       } else {
         t = data_.at(in.target);
       }
-      values.emplace_back(written_.count(in.name) ? t.clone() : t);
+      if (written_.count(in.name)) t = t.clone();
+      if (std::find(options_.caches.begin(), options_.caches.end(), in.target) != options_.caches.end()) t = caches_.add(t);
+      values.emplace_back(t);
     }
     std::vector<HostTensor> out;
     for (const IValue& v : run_graph(plan_, std::move(values))) add_output(v, out);
@@ -465,6 +469,7 @@ class Runner final : public Reference {
     stack.reserve(s.args.size());
     for (const ArgPlan& a : s.args) stack.push_back(value(a, slots));
     rows_.apply(s.node->target, stack);
+    const bool writes_cache = caches_.apply(s.node->target, stack);
     if (s.scalar) {
       std::vector<double> xs;
       for (const IValue& v : stack) xs.push_back(number_of(v));
@@ -487,6 +492,7 @@ class Runner final : public Reference {
       call(s, stack);
     }
     settle_signs(s.node->target, stack);
+    if (writes_cache && !stack.empty()) caches_.written(stack[0]);
     if (stack.size() != s.results.size()) throw failed(*s.node, fmt::format("{} results instead of {}", stack.size(), s.results.size()));
     for (size_t i = 0; i < stack.size(); ++i) set(s.results[i], std::move(stack[i]), slots);
   }
@@ -576,6 +582,7 @@ class Runner final : public Reference {
   ReferenceOptions options_;
   GraphPlan plan_;
   RoundedRows rows_;
+  RoundedCaches caches_;
   std::map<std::string, at::Tensor> data_;
   std::vector<WrittenStorage> storages_;
   std::set<std::string> written_;

@@ -23,6 +23,9 @@ struct ReferenceOptions {
   bool bf16 = false;
   /// Products with these constants, by their names in Program::data, round the rows that they multiply to 8 bits.
   std::vector<std::string> int8_rows = {};
+  /// Buffers whose written rows are rounded to 8 bits (--kv-cache), by their names in Program::data.
+  std::vector<std::string> caches = {};
+  bool caches_float8 = false;                             ///< to float8_e4m3fn; else to int8 with a scale a row
   std::map<std::string, RowError>* row_errors = nullptr;  ///< set: what that lost, by weight, is added in every run
 };
 

@@ -208,11 +208,19 @@ struct AttentionKernel {
     View from, end;
   };
   std::optional<Shown> shown;
+  /// float32 by row of keys and of values (e is not used), where these are int8: what a row is multiplied by.
+  struct RowScales {
+    View k, v;
+  };
+  std::optional<RowScales> row_scales;
   static constexpr int kShownPart = 4;  ///< by guess a row's range has one in so many of the keys: a cache is seldom full
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;             ///< of queries and results, and of keys and values unless these are stored in bytes
   double scale = 1;
   bool causal = false, nan_rows = false;
   std::vector<NodeId> nodes;
+  /// Of keys and values: dtype, or i8 (with row_scales), or f8e4m3fn.
+  DType stored() const { return params[k.param].dtype; }
+  bool of_bytes() const { return stored() != dtype; }
 };
 
 /// A whole-tensor algorithm of the kernel library (kernels/cpu/library): sort, topk, scatter, index_put.

@@ -170,12 +170,20 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
   k.q = view(gr.operands[0].base, gr.operands[0].idx, ParamRole::input, x.b, x.h, x.l, x.e);
   k.k = view(gr.operands[1].base, gr.operands[1].idx, ParamRole::input, x.b, x.hkv, x.s, x.e);
   k.v = view(gr.operands[2].base, gr.operands[2].idx, ParamRole::input, x.b, x.hkv, x.s, x.ev);
-  if (gr.operands.size() > 3) k.mask = view(gr.operands[3].base, gr.operands[3].idx, ParamRole::input, x.b, x.h, x.l, x.s);
-  if (gr.operands.size() > 4) {
+  const size_t scales = g.type(n.inputs[1]).dtype == DType::i8 ? 2 : 0, plain = gr.operands.size() - scales;
+  if (plain > 3) k.mask = view(gr.operands[3].base, gr.operands[3].idx, ParamRole::input, x.b, x.h, x.l, x.s);
+  if (plain > 4) {
     const auto of_rows = [&](size_t i) {
       return view(gr.operands[i].base, gr.operands[i].idx, ParamRole::input, x.b, x.h, x.l, kNone<SymId>);
     };
     k.shown = AttentionKernel::Shown{of_rows(4), of_rows(5)};
+  }
+  if (scales) {
+    const auto of_keys = [&](size_t i) {
+      return view(gr.operands[i].base, gr.operands[i].idx, ParamRole::input, x.b, x.hkv, x.s, kNone<SymId>);
+    };
+    const AttentionKernel::View of_k = of_keys(plain);
+    k.row_scales = AttentionKernel::RowScales{of_k, of_keys(plain + 1)};
   }
   const StoreAt& s = gr.stores.at(0);
   SymId by_dim[4];

@@ -413,6 +413,12 @@ class Parser {
       k.shown = AttentionKernel::Shown{from, view("shown_end", k)};
       need_line();
     }
+    if (in_.accept_word("scales_k")) {
+      const AttentionKernel::View of_k = view(nullptr, k);
+      need_line();
+      k.row_scales = AttentionKernel::RowScales{of_k, view("scales_v", k)};
+      need_line();
+    }
     in_.want_word("scale");
     k.scale = in_.real();
     k.causal = in_.accept_word("causal");

@@ -104,6 +104,12 @@ class Verifier {
     for (const AttentionKernel::View* v : {&k.q, &k.k, &k.v, &k.out})
       AOTC_CHECK(k.params.contains(v->param), "after {}: {}: bad view", after_, where_);
     if (k.mask) AOTC_CHECK(k.params.contains(k.mask->param), "after {}: {}: bad view of the mask", after_, where_);
+    const DType bytes = k.row_scales ? DType::i8 : DType::f8e4m3fn;
+    AOTC_CHECK(k.stored() == k.params[k.v.param].dtype && (k.stored() == bytes || (k.stored() == k.dtype && !k.row_scales)),
+               "after {}: {}: types of keys, values and their scales", after_, where_);
+    if (k.row_scales)
+      for (const AttentionKernel::View* v : {&k.row_scales->k, &k.row_scales->v})
+        AOTC_CHECK(k.params.contains(v->param) && k.params[v->param].dtype == DType::f32, "after {}: {}: bad scales", after_, where_);
     if (!k.shown) return;
     AOTC_CHECK(k.mask && is_bool(k.params[k.mask->param].dtype), "after {}: {}: ranges of keys without a bool mask", after_, where_);
     for (const AttentionKernel::View* v : {&k.shown->from, &k.shown->end})

@@ -37,6 +37,7 @@
 #include "passes/simplify.h"
 #include "passes/split_reductions.h"
 #include "passes/split_scans.h"
+#include "passes/store_cache.h"
 #include "passes/stored_bytes.h"
 #include "passes/transposed_phases.h"
 #include "passes/transposed_products.h"
@@ -73,6 +74,7 @@ constexpr Pass kPasses[] = {
     {"canonical_views", canonical_views, "again, around slices that moved"},
     {"fold_constants", fold_constants, "again, what the rewrites left"},
     {"cse", cse, "again, on the simplified graph"},
+    {"store_cache", store_cache, "keys and values that states keep are stored in bytes (--kv-cache)"},
     {"precision", precision, "products, convolutions, attention and recurrences of float32 in bf16 (--precision)"},
     {"fold_constants", fold_constants, "again, rounded weights"},
     {"round_streams", round_streams, "convolution outputs that other kernels read are stored as bf16 (--precision bf16)"},

@@ -11,6 +11,7 @@
 #include "graph/constant_store.h"
 #include "graph/conv_as.h"
 #include "graph/graph.h"
+#include "passes/cache_storage.h"
 #include "passes/rounded_weights.h"
 #include "passes/weight_storage.h"
 
@@ -61,8 +62,11 @@ struct PassContext {
   std::function<std::vector<ValueId>(const Graph& g)> handed_on;
   std::vector<RoundedStream>* rounded_streams = nullptr;  ///< set: filled in
   WeightStorage weights;
-  RoundedWeights rounded_weights;               ///< filled in by round_weights
-  StoredWeights* stored = nullptr;              ///< set: filled in where `weights` asks for anything
+  RoundedWeights rounded_weights;   ///< filled in by round_weights
+  StoredWeights* stored = nullptr;  ///< set: filled in where `weights` asks for anything
+  CacheStorage cache = CacheStorage::as_is;
+  std::vector<std::string> cache_names;         ///< states that other methods store so; this one may only write them
+  StoredCaches* stored_caches = nullptr;        ///< set: filled in where `cache` asks for anything
   int64_t fold_limit_bytes = int64_t{1} << 30;  ///< constants larger than this are not folded
   /// Called after each pass: name, whether the graph changed, seconds. May be empty.
   std::function<void(std::string_view name, const Graph& g, bool changed, double seconds)> after;

@@ -135,7 +135,8 @@ json report_of_plans(const MethodOptions& method, const Part& part, const json& 
   json r = {{"model", fs::path(method.front.model).filename().string()}, {"target", meta.at("target")}};
   r["weights_bytes"] = plans.weights_bytes;
   r["arena_bytes"] = meta.at("arena_bytes");
-  if (meta.contains("stored_weights")) r["stored_weights"] = meta.at("stored_weights");
+  for (const char* key : {"stored_weights", "kv_cache"})
+    if (meta.contains(key)) r[key] = meta.at(key);
   int64_t sum = 0, live = 0;
   size_t steps = 0;
   for (const plan::Plan& p : plans.plans) {
@@ -399,9 +400,11 @@ json build(const BuildOptions& given, const Events& events) {
     };
     check_names(o.methods);
     share_states(o.methods);
+    share_caches(o.methods);
     std::optional<WorkDir> scratch;
     std::vector<Method> methods;
     StateNames states;
+    StoredCacheNames caches;
     KernelNames kernels;
     std::vector<StoredLayouts> layouts(parts_of(o.methods.front().front).size());
     for (const MethodOptions& method : o.methods) {
@@ -411,6 +414,7 @@ json build(const BuildOptions& given, const Events& events) {
         Stages stages(front, events);
         Front made = run_front(front, events, stages, &times);
         made.stored_weights.check_error();
+        caches.add(method, made);
         if (!m.parts.empty()) check_same_rounding(m.parts.front().front.stored_weights, made.stored_weights);
         if (m.parts.empty()) {
           if (!scratch) scratch.emplace(output), events.work_dir ? events.work_dir(scratch->str()) : void();
@@ -419,6 +423,7 @@ json build(const BuildOptions& given, const Events& events) {
                {import::untried_archive(made.program.torch_version), import::untried_libtorch(), import::unstated_conditions(made.program)})
             if (!doubt.empty()) warn(doubt);
           for (const std::string& line : made.narrowed) warn(line);
+          for (const std::string& line : StoredCacheNames::warnings(made)) warn(line);
         }
         PhaseClock clock(events, &times);
         StoredLayouts& stored = layouts.at(m.parts.size());
@@ -427,6 +432,7 @@ json build(const BuildOptions& given, const Events& events) {
         if (o.methods.size() > 1) stored.add(m.parts.back().front.graph, m.parts.back().plans);
       }
     }
+    caches.check();
     plan::SharedBlob blob;
     for (size_t p = 0; p < layouts.size(); ++p)
       for (Method& m : methods) {

@@ -101,6 +101,7 @@ json options_json(const FrontOptions& o, const Machine& m, const Front& f) {
       {"machine",
        {{"isa", isa_name(m.isa)}, {"cores", m.cores}, {"l1", m.l1_bytes}, {"l2", m.l2_bytes}, {"l3", m.l3_bytes}, {"model", m.model}}}};
   if (o.weights.float8) j["weights"]["float8"] = true;
+  if (o.cache != passes::CacheStorage::as_is) j["kv_cache"] = {{"as", passes::cache_storage_name(o.cache)}, {"names", o.cache_names}};
   if (t.uarch) j["uarch"] = {{"name", t.uarch->name}, {"numbers", print(*t.uarch)}};
   return j;
 }
@@ -120,6 +121,10 @@ FrontOptions options_of(const json& j) {
   const json& w = j.at("weights");
   o.weights = {w.at("bits").get<int>(), w.at("group").get<int64_t>(), w.at("int8_rows").get<bool>(), w.at("max_error").get<double>(),
                w.value("float8", false)};
+  if (j.contains("kv_cache")) {
+    o.cache = passes::parse_cache_storage(j["kv_cache"].at("as").get<std::string>());
+    o.cache_names = j["kv_cache"].at("names").get<std::vector<std::string>>();
+  }
   const auto alternatives = search::Alternatives::parse(j.at("alternatives").get<std::string>());
   if (!alternatives) throw Diagnostic(Loc{}, alternatives.why());
   o.alternatives = *alternatives;

@@ -272,6 +272,15 @@ std::string stored_weights_text(const json& stored) {
   return t;
 }
 
+std::string stored_caches_text(const json& stored) {
+  std::string t = fmt::format("keys and values that states keep as {}\n", stored.at("as").get<std::string>());
+  for (const json& s : stored.at("states"))
+    t += fmt::format("  {}: {} bytes, {} before\n", s.at("name").get<std::string>(), s.at("bytes").dump(), s.at("bytes_before").dump());
+  for (const json& s : stored.at("left"))
+    t += fmt::format("  {}: as it is: {}\n", s.at("name").get<std::string>(), s.at("why").get<std::string>());
+  return t;
+}
+
 std::string scalar(const json& j) { return j.is_string() ? j.get<std::string>() : j.dump(); }
 
 }  // namespace
@@ -306,6 +315,7 @@ json explain(const Front& front, const plan::PlanSet& plans, const plan::Decisio
   for (const auto& r : l.reorders) e["layouts"]["reordered"].push_back({{"value", r.value}, {"bytes", r.bytes}});
   if (json p = precision(front); !p.is_null()) e["precision"] = std::move(p);
   if (front.stored_weights.storage.any()) e["stored_weights"] = stored_weights_json(front.stored_weights);
+  if (front.stored_caches.storage != passes::CacheStorage::as_is) e["kv_cache"] = stored_caches_json(front.stored_caches);
   e["weights"] = json::array();
   for (const loop::WeightNote& n : m.weight_notes) e["weights"].push_back({{"name", m.buffers[n.buffer].name}, {"why", n.why}});
   e["choices"] = choices(plans.plans, decisions, m);
@@ -357,6 +367,7 @@ std::string explain_text(const json& e) {
   if (e.contains("trades")) t += trades_text(e["trades"]);
   if (e.contains("comparison")) t += comparison_text(e["comparison"]);
   if (e.contains("stored_weights")) t += stored_weights_text(e["stored_weights"]);
+  if (e.contains("kv_cache")) t += stored_caches_text(e["kv_cache"]);
   if (e.contains("weights") && !e["weights"].empty()) t += "weights that are used in several ways\n";
   for (const json& n : e.value("weights", json::array()))
     t += fmt::format("  {}: {}\n", n.at("name").get<std::string>(), n.at("why").get<std::string>());

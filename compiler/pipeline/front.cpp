@@ -161,6 +161,9 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   context.rounded_streams = &f.rounded_streams;
   context.weights = options.weights;
   context.stored = &f.stored_weights;
+  context.cache = options.cache;
+  context.cache_names = options.cache_names;
+  context.stored_caches = &f.stored_caches;
   context.after = [&](std::string_view name, const Graph& g, bool changed, double) { stages.after(std::string(name), g, changed); };
   passes::run_passes(f.graph, context, [&](std::string_view pass) { return options.alternatives.skips(pass); });
 

@@ -105,6 +105,17 @@ passes::StoredWeights stored_weights_of(const json& stored) {
   return w;
 }
 
+json stored_caches_json(const passes::StoredCaches& s) {
+  json j = {{"as", passes::cache_storage_name(s.storage)}, {"bytes", s.bytes()}, {"bytes_before", s.bytes_before()}};
+  j["states"] = j["left"] = json::array();
+  for (const passes::StoredCache& c : s.caches) {
+    j["states"].push_back({{"name", c.name}, {"dtype", dtype_name(c.before)}, {"bytes", c.bytes}, {"bytes_before", c.bytes_before}});
+    if (s.storage == passes::CacheStorage::int8) j["states"].back()["scales"] = passes::scales_name(c.name);
+  }
+  for (const auto& [name, why] : s.left) j["left"].push_back({{"name", name}, {"why", why}});
+  return j;
+}
+
 json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisions& decisions, const Target& target,
               const std::string& shapes_text) {
   const Graph& g = front.graph;
@@ -121,6 +132,7 @@ json metadata(const Front& front, const plan::PlanSet& plans, const plan::Decisi
     if (front.precision.max_error > 0) m["precision"]["max_error"] = front.precision.max_error;
   }
   if (const passes::StoredWeights& w = front.stored_weights; w.storage.any()) m["stored_weights"] = stored_weights_json(w);
+  if (front.stored_caches.storage != passes::CacheStorage::as_is) m["kv_cache"] = stored_caches_json(front.stored_caches);
   for (const auto& [key, given] : {std::pair("reproducible", target.numerics.reproducible),
                                    {"winograd4", target.numerics.winograd4},
                                    {"strassen", target.numerics.strassen}})

@@ -74,6 +74,50 @@ void StateNames::add(const std::string& method, const Graph& graph) {
   }
 }
 
+void share_caches(std::vector<MethodOptions>& methods) {
+  if (methods.size() < 2 || methods.front().front.cache == passes::CacheStorage::as_is) return;
+  std::set<std::string> names;
+  for (const MethodOptions& m : methods) {
+    FrontOptions quiet = parts_of(m.front).front();
+    quiet.print_ir_after.clear(), quiet.dump_dir.clear();
+    for (const passes::StoredCache& c : run_front(quiet, {}).stored_caches.caches) names.insert(c.name);
+  }
+  for (MethodOptions& m : methods) m.front.cache_names = {names.begin(), names.end()};
+}
+
+void StoredCacheNames::add(const MethodOptions& method, const Front& front) {
+  const passes::StoredCaches& s = front.stored_caches;
+  if (s.storage != passes::CacheStorage::as_is) asked_ = s.storage;
+  for (const passes::StoredCache& c : s.caches) stored_.emplace(c.name, method.name);
+  for (const auto& [name, why] : s.left) left_.emplace(name, why);
+  for (const auto& [name, why] : left_)
+    if (const auto it = stored_.find(name); it != stored_.end())
+      throw Diagnostic(ExitCode::unsupported, Loc{method.front.model, "", "", ""},
+                       fmt::format("--kv-cache: the state '{}' would be stored in bytes for method '{}' and cannot be for all: {}", name,
+                                   it->second, why))
+          .note(
+              "states are shared by methods and by CPU and GPU code; leave --kv-cache out, or build the program into an artifact of its "
+              "own");
+}
+
+void StoredCacheNames::check() const {
+  if (asked_ == passes::CacheStorage::as_is || !stored_.empty()) return;
+  Diagnostic d(ExitCode::unsupported, {}, "--kv-cache: the program has no state that it could store in bytes");
+  for (const auto& [name, why] : left_) d.note(fmt::format("'{}': {}", name, why));
+  throw d.note(
+      "it looks for buffers of float32, bfloat16 or float16 that runs write in whole rows along the last dimension (index_copy_, "
+      "index_put_, "
+      "slices, or all of it), and that attention alone reads, as keys or values: through slices, transposes, lookups and repeats of rows");
+}
+
+std::vector<std::string> StoredCacheNames::warnings(const Front& front) {
+  std::vector<std::string> all;
+  if (front.stored_caches.caches.empty()) return all;  // an error says it
+  for (const auto& [name, why] : front.stored_caches.left)
+    all.push_back(fmt::format("--kv-cache: the state '{}' stays as it is: {}", name, why));
+  return all;
+}
+
 void KernelNames::add(const std::string& method, loop::Module& module) {
   std::set<std::string> own;
   for (const loop::Kernel& k : module.kernels) own.insert(loop::kernel_name(k));

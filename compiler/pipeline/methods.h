@@ -30,6 +30,23 @@ class StateNames {
   std::map<std::string, Known> known_;
 };
 
+/// Of several methods, what one stores in bytes (--kv-cache) the others do, too: set in their options.
+void share_caches(std::vector<MethodOptions>& methods);
+
+/// The states that --kv-cache is about are the same ones in all parts and methods.
+class StoredCacheNames {
+ public:
+  /// Throws Diagnostic where one stays as it is that another part or method stores in bytes.
+  void add(const MethodOptions& method, const Front& front);
+  /// Throws Diagnostic where --kv-cache was asked for and no state is stored so.
+  void check() const;
+  static std::vector<std::string> warnings(const Front& front);
+
+ private:
+  passes::CacheStorage asked_ = passes::CacheStorage::as_is;
+  std::map<std::string, std::string> stored_, left_;  ///< by state: a method; why
+};
+
 /// Gives kernels names that no earlier module has: code of all of them is linked together.
 class KernelNames {
  public:

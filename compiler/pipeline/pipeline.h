@@ -72,6 +72,8 @@ struct FrontOptions {
   std::shared_ptr<const own::Kernels> own;  ///< the user's kernels for custom operators, or null; their operators are defined
   PrecisionOptions precision;
   passes::WeightStorage weights;                  ///< of products, for CPU targets
+  passes::CacheStorage cache{};                   ///< of keys and values that states keep
+  std::vector<std::string> cache_names;           ///< states that another method stores so
   search::Alternatives alternatives;              ///< that take the place of what is done by itself
   std::map<std::string, ConstData> replaced;      ///< other values for weights of the archive, by name (replaced.h)
   std::vector<PrecisionOptions> part_precisions;  ///< of each part of the target; empty: all have `precision`
@@ -92,6 +94,7 @@ struct Front {
   PrecisionOptions precision;                     ///< what was asked for
   std::vector<passes::RoundedStream> rounded_streams;
   passes::StoredWeights stored_weights;
+  passes::StoredCaches stored_caches;
   loop::Module module;
   std::vector<plan::SizeClass> classes;  ///< GPU: of the variants; empty: build_plans finds them
 };
@@ -112,6 +115,8 @@ import::Program with_stored_weights(const import::Program& program, const passes
 /// metadata's and report's "stored_weights", and from them what with_stored_weights needs.
 nlohmann::json stored_weights_json(const passes::StoredWeights& stored);
 passes::StoredWeights stored_weights_of(const nlohmann::json& stored);
+/// metadata's and report's "kv_cache".
+nlohmann::json stored_caches_json(const passes::StoredCaches& stored);
 
 /// One plan a variant, for what is shown (explain); build makes its own with the tuned choices.
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions);

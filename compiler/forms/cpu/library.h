@@ -20,7 +20,9 @@ class LibraryForm : public FormOf<loop::LibraryKernel> {
   StepSpec named_step(const loop::LibraryKernel& k) const {
     StepSpec f;
     f.library = true;
-    f.symbol = fmt::format("aotc_{}_{}", algorithm_, symbol_dtype(k.params.begin()->dtype));
+    const DType t = k.params.begin()->dtype;
+    // Rows of 8-bit floats are written as bytes.
+    f.symbol = fmt::format("aotc_{}_{}", algorithm_, symbol_dtype(is_float8(t) && algorithm_ == "index_put" ? DType::u8 : t));
     f.sizes = k.sizes;
     return f;
   }

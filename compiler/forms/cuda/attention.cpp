@@ -19,6 +19,9 @@ namespace {
 
 constexpr int kMostChannels = 256;
 
+/// As of CPUs: one that is asked about by its type alone has no params.
+bool reads_bytes(const AttentionKernel& k) { return k.params.contains(k.k.param) && k.of_bytes(); }
+
 /// The head sizes are the kernel's.
 struct Tile {
   int row_warps = 4, k_warps = 1, keys = 64, stages = 2, split = 1;
@@ -44,6 +47,7 @@ class Mma final : public FormOf<AttentionKernel> {
 
  protected:
   Fit fits(const AttentionKernel& k, const Site& s) const override {
+    if (reads_bytes(k)) return refuse("keys and values are of {}", dtype_name(k.stored()));
     if (!emit::cuda::has_matmul(k.dtype)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.dtype));
     if (!s.machine.has(Feature::tensor_cores)) return refuse("sm_80 or newer has its instructions");
     for (const Expr* e : {&k.head_dim, &k.v_dim}) {
@@ -133,6 +137,7 @@ class Plain final : public FormOf<AttentionKernel> {
 
  protected:
   Fit fits(const AttentionKernel& k, const Site&) const override {
+    if (reads_bytes(k)) return refuse("keys and values are of {}", dtype_name(k.stored()));
     return is_float(k.dtype) ? Fit::yes() : refuse("attention is of floats, not {}", dtype_name(k.dtype));
   }
   std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {

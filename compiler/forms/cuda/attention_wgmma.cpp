@@ -94,6 +94,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
 
  protected:
   Fit fits(const AttentionKernel& k, const Site& s) const override {
+    if (k.params.contains(k.k.param) && k.of_bytes()) return refuse("keys and values are of {}", dtype_name(k.stored()));
     if (k.dtype != DType::f16 && k.dtype != DType::bf16) return refuse("it takes float16 and bfloat16, not {}", dtype_name(k.dtype));
     if (!s.machine.has(Feature::wgmma)) return refuse("sm_90a has its instructions");
     for (const Expr* e : {&k.head_dim, &k.v_dim}) {

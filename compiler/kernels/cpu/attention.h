@@ -3,6 +3,7 @@
 //
 // Scores of a block of keys go to scratch; all arithmetic in the accumulation type. A block with few rows takes the scores as dot products,
 // so that keys are read once.
+#include "attention_bytes.h"
 #include "attention_rows.h"
 
 namespace {
@@ -16,7 +17,9 @@ inline Acc dot(const Acc* q, const E* k, int64_t len) {
 }
 template <class E>
 inline Vec<float>::V load_wide(const E* p) {
-  if constexpr (sizeof(E) == 2)
+  if constexpr (sizeof(E) == 1)
+    return load_bytes(p);
+  else if constexpr (sizeof(E) == 2)
     return load_half(p);
   else
     return Vec<float>::load(p);
@@ -36,7 +39,8 @@ inline float dot(const float* q, const E* k, int64_t len) {
   return s;
 }
 
-template <class E, class Acc>
+/// K: of what keys and values are stored.
+template <class E, class Acc, class K = E>
 struct AttentionRun : AttentionRows<E, Acc> {
   using Base = AttentionRows<E, Acc>;
   using P = MulPlain<Acc>;
@@ -56,6 +60,21 @@ struct AttentionRun : AttentionRows<E, Acc> {
     m = o + qb * evp;
     l = m + qb;
     q = l + qb;
+  }
+
+  static constexpr bool kScaled = sizeof(K) == 1 && !same_type<K, stored_e4m3>;
+  const aotc_attn_kv8_config* bytes() const { return static_cast<const aotc_attn_kv8_config*>(this->args->config); }
+  const float* scales_of_keys(int64_t b, int64_t hkv) const {
+    return this->template at<float>(bytes()->ks_ptr, AOTC_ATTN_KS_BASE) + b * z[AOTC_ATTN_KS_B] + hkv * z[AOTC_ATTN_KS_H];
+  }
+  const float* scales_of_values(int64_t b, int64_t hkv) const {
+    return this->template at<float>(bytes()->vs_ptr, AOTC_ATTN_VS_BASE) + b * z[AOTC_ATTN_VS_B] + hkv * z[AOTC_ATTN_VS_H];
+  }
+  static void scale_row(Acc* row, const float* by, int64_t step, int64_t n) {
+    if (step == 1)
+      for (int64_t i = 0; i < n; ++i) row[i] *= Acc(by[i]);
+    else
+      for (int64_t i = 0; i < n; ++i) row[i] *= Acc(by[i * step]);
   }
 
   void load_queries(int64_t b, int64_t hkv, int64_t r0, int64_t n, bool panels) {
@@ -78,10 +97,10 @@ struct AttentionRun : AttentionRows<E, Acc> {
   void unit(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t key) {
     const int64_t n = r1 - r0, tiles = ceil_div(n, kMaxMr);
     const bool few = n <= kFewRows && z[AOTC_ATTN_K_E] == 1;
-    const E* kb = this->template at<E>(cfg->k_ptr, AOTC_ATTN_K_BASE) + b * z[AOTC_ATTN_K_B] + hkv * z[AOTC_ATTN_K_H];
-    const E* vb = this->template at<E>(cfg->v_ptr, AOTC_ATTN_V_BASE) + b * z[AOTC_ATTN_V_B] + hkv * z[AOTC_ATTN_V_H];
+    const K* kb = this->template at<K>(cfg->k_ptr, AOTC_ATTN_K_BASE) + b * z[AOTC_ATTN_K_B] + hkv * z[AOTC_ATTN_K_H];
+    const K* vb = this->template at<K>(cfg->v_ptr, AOTC_ATTN_V_BASE) + b * z[AOTC_ATTN_V_B] + hkv * z[AOTC_ATTN_V_H];
     const int64_t ks = z[AOTC_ATTN_K_S], ke = z[AOTC_ATTN_K_E], vs = z[AOTC_ATTN_V_S], ve = z[AOTC_ATTN_V_E];
-    const bool v_in_place = sizeof(E) == sizeof(Acc) && ve == 1 && ev % W == 0;
+    const bool v_in_place = sizeof(K) == sizeof(Acc) && ve == 1 && ev % W == 0;
     load_queries(b, hkv, r0, n, !few);
     for (int64_t i = 0; i < n; ++i) m[i] = -static_cast<Acc>(__builtin_inf()), l[i] = 0;
     for (int64_t i = 0; i < n * evp; ++i) o[i] = 0;
@@ -114,8 +133,10 @@ struct AttentionRun : AttentionRows<E, Acc> {
       }
       for (int64_t i = 0; i < n; ++i) {
         Acc* row = s + i * kvb;
+        if constexpr (kScaled) scale_row(row, scales_of_keys(b, hkv) + s0 * z[AOTC_ATTN_KS_S], z[AOTC_ATTN_KS_S], width);
         this->mask_row(row, b, hkv, r0 + i, s0, s1);
         const Acc down = Base::exponents(row, width, m[i], l[i]);
+        if constexpr (kScaled) scale_row(row, scales_of_values(b, hkv) + s0 * z[AOTC_ATTN_VS_S], z[AOTC_ATTN_VS_S], width);
         if (down == Acc(1)) continue;
         Acc* out = o + i * evp;
         for (int64_t c = 0; c < evp; ++c) out[c] *= down;

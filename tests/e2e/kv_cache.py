@@ -1,0 +1,265 @@
+"""Keys and values that states keep in 8 bits (--kv-cache): small decoders against eager with a cache that this file rounds by itself, what is refused and why.
+
+    kv_cache.py --aotc BIN --work DIR
+
+After each run every row of the cache is compared with the rule: codes and scales of what eager's layer makes, from the artifact's own cache before it. A number that lies
+within the noise of its type between two codes may have either. Outputs are eager's with the artifact's cache, so that such a number spoils nothing after it.
+"""
+import argparse
+import ctypes as c
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(here, "..", "gpu"))
+import binding
+
+TORCH = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int8, "float8_e4m3fn": torch.float8_e4m3fn}
+DTYPES = {"float32": 9, "bfloat16": 8}
+NOISE = {torch.float32: 1e-3, torch.bfloat16: 1.5}  # of a code's step
+WIDTH, HEAD, CACHE, WORDS = 48, 16, 24, 50
+
+
+class Decoder(torch.nn.Module):
+    """`heads` query heads read `groups` heads of keys; kind: how the cache is written and read."""
+
+    def __init__(self, kind, dtype, layers=2, heads=4, groups=2):
+        super().__init__()
+        self.kind, self.layers, self.heads, self.groups = kind, layers, heads, groups
+        linear = lambda n, m: torch.nn.Linear(n, m, dtype=dtype)
+        self.embed = torch.nn.Embedding(WORDS, WIDTH, dtype=dtype)
+        self.q, self.o = (torch.nn.ModuleList(linear(*s) for _ in range(layers)) for s in ((WIDTH, heads * HEAD), (heads * HEAD, WIDTH)))
+        self.k, self.v = (torch.nn.ModuleList(linear(WIDTH, groups * HEAD) for _ in range(layers)) for _ in range(2))
+        for l in range(layers):
+            for name in "kv":
+                shape = (1, CACHE, groups, HEAD) if kind == "rows" else (1, groups, CACHE, HEAD)
+                self.register_buffer(f"{name}_cache_{l}", torch.zeros(shape, dtype=dtype))
+
+    def write(self, cache, rows, pos):
+        if self.kind == "rows":
+            cache[:, pos] = rows.transpose(1, 2)
+            return cache.transpose(1, 2)
+        if self.kind == "slice":
+            first = pos[0].item()
+            torch._check(first >= 0)
+            torch._check(first + rows.shape[2] <= CACHE)
+            cache[:, :, first:first + rows.shape[2]] = rows
+        elif self.kind == "put":
+            cache[:, :, pos] = rows
+        else:
+            cache.index_copy_(2, pos, rows)
+        return cache
+
+    def layer(self, l, x):
+        split = lambda y, n: y.view(1, -1, n, HEAD).transpose(1, 2)
+        return split(self.q[l](x), self.heads), split(self.k[l](x), self.groups), split(self.v[l](x), self.groups)
+
+    def attend(self, q, k, v, mask):
+        each = lambda t: t[:, :, None].expand(1, self.groups, self.heads // self.groups, CACHE, HEAD).reshape(1, self.heads, CACHE, HEAD)
+        if self.kind != "softmax":
+            return F.scaled_dot_product_attention(q, each(k), each(v), attn_mask=mask)
+        scores = (q @ each(k).transpose(2, 3) * HEAD**-0.5).masked_fill(~mask, float("-inf"))
+        return torch.softmax(scores.float(), -1).to(q.dtype) @ each(v)
+
+    def after(self, l, x, y):
+        return x + self.o[l](y.transpose(1, 2).reshape(1, -1, self.heads * HEAD))
+
+    def forward(self, ids, pos):
+        x = self.embed(ids)
+        mask = (torch.arange(CACHE)[None] <= pos[:, None])[None, None]
+        for l in range(self.layers):
+            q, k, v = self.layer(l, x)
+            k, v = (self.write(getattr(self, f"{n}_cache_{l}"), r, pos) for n, r in (("k", k), ("v", v)))
+            x = self.after(l, x, self.attend(q, k, v, mask))
+        return x @ self.embed.weight.T
+
+
+def rounded(rows, stored):
+    """Codes before they are rounded to integers (int8) or numbers that float8 holds, and the scales."""
+    rows = rows.float()
+    if stored == "fp8":
+        return rows.clamp(-448, 448), None
+    scale = rows.abs().amax(-1, keepdim=True) / 127
+    return rows / torch.where(scale > 0, scale, torch.ones_like(scale)), scale
+
+
+class Session:
+    def __init__(self, path):
+        self.artifact = binding.Artifact(path).create()
+        self.infos = {i.name.decode(): i for i in self.artifact.io(2)}
+        self.context = self.artifact.context()
+
+    def bytes_of(self, name, context=None):
+        info = self.infos[name]
+        size = {9: 4, 8: 2}.get(info.dtype, 1)
+        array = np.empty([info.dims[d].value for d in range(info.rank)] + [size], "u1")
+        tensor = binding.tensors([array], [info.dtype])
+        tensor[0].rank = info.rank
+        self.artifact.check(self.artifact.api.state_read((context or self.context).handle, name.encode(), tensor))
+        return array
+
+    def write(self, name, array, context):
+        tensor = binding.tensors([array], [self.infos[name].dtype])
+        tensor[0].rank = self.infos[name].rank
+        self.artifact.check(self.artifact.api.state_write(context.handle, name.encode(), tensor))
+
+    def state(self, name, dtype):
+        array = self.bytes_of(name)
+        return torch.from_numpy(array.copy()).view(dtype)[..., 0]
+
+    def run(self, ids, pos, context=None):
+        context = context or self.context
+        arrays = [np.ascontiguousarray(x.numpy()) for x in (ids, pos)]
+        inputs = binding.tensors(arrays, [6, 6])
+        out = context.output_arrays(inputs)
+        context.run(inputs, binding.tensors(out, [context.out_infos[0].dtype]))
+        dtype = torch.bfloat16 if context.out_infos[0].dtype == binding.BF16 else torch.float32
+        return torch.from_numpy(out[0].view("i2")).view(torch.bfloat16) if dtype == torch.bfloat16 else torch.from_numpy(out[0])
+
+
+def build(aotc, work, name, model, *options, code=0):
+    path = os.path.join(work, name)
+    n = torch.export.Dim("n", min=1, max=8)
+    example = (torch.randint(0, WORDS, (1, 5)), torch.arange(5))
+    with torch.no_grad():
+        torch.export.save(torch.export.export(model, example, dynamic_shapes={"ids": {1: n}, "pos": {0: n}}, strict=False), path + ".pt2")
+    r = subprocess.run([aotc, "build", path + ".pt2", "-o", path + ".so", "--quiet", *options], capture_output=True, text=True)
+    assert (r.returncode == 0) == (code == 0), f"{name}: {r.returncode} {r.stdout}{r.stderr}"
+    return path, r.stderr
+
+
+def decoded(session, name, stored):
+    if stored == "fp8":
+        return session.state(name, torch.float8_e4m3fn).float(), None, None
+    codes, scales = session.state(name, torch.int8), session.state(name + ".scales", torch.float32)
+    return codes.float() * scales, codes, scales
+
+
+def check_step(model, session, ids, pos, stored, dtype, got):
+    """The rows that a run wrote and its output, layer after layer with the artifact's own cache."""
+    mask = (torch.arange(CACHE)[None] <= pos[:, None])[None, None]
+    heads_first = lambda t: t.transpose(1, 2) if model.kind == "rows" else t
+    with torch.no_grad():
+        x = model.embed(ids)
+        for l in range(model.layers):
+            q, k, v = model.layer(l, x)
+            caches = []
+            for name, rows in (("k", k), ("v", v)):
+                numbers, codes, scales = (None if t is None else heads_first(t) for t in decoded(session, f"{name}_cache_{l}", stored))
+                exact, scale = rounded(rows, stored)
+                if stored == "int8":
+                    written = scales[:, :, pos]
+                    assert torch.allclose(written, scale, rtol=1e-5 if dtype == torch.float32 else 2e-2), (l, name, (written - scale).abs().max())
+                    off = (codes[:, :, pos].float() - exact).abs().max().item()
+                    assert off <= 0.5 + NOISE[dtype], (l, name, off)
+                    assert codes.abs().max() <= 127 and (codes[:, :, pos].abs().amax(-1) >= (127 if dtype == torch.float32 else 125)).all()
+                else:
+                    near = exact.to(torch.float8_e4m3fn).float()
+                    off = (numbers[:, :, pos] - exact).abs() - (near - exact).abs()
+                    assert (off <= exact.abs().amax(-1, keepdim=True) * (1e-5 if dtype == torch.float32 else 2e-2)).all(), (l, name, off.max())
+                caches.append(numbers.to(torch.float32))
+            y = model.attend(q.float(), *caches, mask).to(dtype)
+            x = model.after(l, x, y)
+        want = (x @ model.embed.weight.T).float()
+    off = ((got.float() - want).norm() / want.norm()).item()
+    assert off <= (2e-5 if dtype == torch.float32 else 2e-2), off
+
+
+def decoder(aotc, work, kind, dtype_name, stored, *options):
+    dtype = TORCH[dtype_name]
+    torch.manual_seed(len(kind) * 7 + len(stored))
+    model = Decoder(kind, dtype, groups=1 if kind == "put" else 2).eval()
+    path, _ = build(aotc, work, f"{kind}_{dtype_name}_{stored}", model, "--kv-cache", stored, *options)
+    session = Session(path + ".so")
+    report = json.load(open(path + ".report.json"))["kv_cache"]
+    elem, elems = (4 if dtype_name == "float32" else 2), CACHE * HEAD * model.groups
+    assert report["as"] == stored and len(report["states"]) == 4 and not report["left"], report
+    assert report["bytes_before"] == 4 * elems * elem and report["bytes"] == 4 * elems + (4 * 4 * elems // HEAD if stored == "int8" else 0), report
+    kinds = {n: i.dtype for n, i in session.infos.items()}
+    wanted = {f"{n}_cache_{l}" for n in "kv" for l in range(2)}
+    assert set(kinds) == wanted | ({n + ".scales" for n in wanted} if stored == "int8" else set()), kinds
+    at = 0
+    for n in (5, 1, 1, 3, 1):
+        ids, pos = torch.randint(0, WORDS, (1, n)), torch.arange(at, at + n)
+        check_step(model, session, ids, pos, stored, dtype, session.run(ids, pos))
+        at += n
+    # Another context that has the states goes on as this one does; one that has the values of another position does not.
+    other, other_pos = session.artifact.context(), torch.tensor([at])
+    for name in session.infos:
+        session.write(name, session.bytes_of(name), other)
+    ids = torch.tensor([[7]])
+    got = session.run(ids, other_pos, other)
+    assert torch.equal(got, session.run(ids, other_pos)), "a context with the same states says something else"
+    session.artifact.check(session.artifact.api.state_reset(other.handle, None))
+    assert not torch.equal(session.run(ids, other_pos, other), got)
+    other.close()
+    text = subprocess.run([aotc, "inspect", path + ".so"], capture_output=True, text=True, check=True).stdout
+    assert f"as {stored}" in text and ("int8" if stored == "int8" else "float8_e4m3fn") in text, text
+    r = subprocess.run([aotc, "verify", path + ".so", "--against", path + ".pt2", "--json"], capture_output=True, text=True)
+    assert r.returncode == 0, r.stdout + r.stderr
+    assert all("err_archive" in row for row in json.loads(r.stdout)["outputs"]), r.stdout
+    print(f"ok   {kind} {dtype_name} {stored} {' '.join(options)}", flush=True)
+
+
+class Read(Decoder):
+    """Something else than attention reads the keys of the last layer."""
+
+    def forward(self, ids, pos):
+        return super().forward(ids, pos) + getattr(self, f"k_cache_{self.layers - 1}").sum()
+
+
+class Columns(torch.nn.Module):
+    """Keys lie across: a write is no row."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, HEAD, CACHE))
+
+    def forward(self, ids, pos):
+        q = ids.float().reshape(1, 1, -1, 1).expand(1, 2, -1, HEAD)
+        self.keys.index_copy_(3, pos, q.transpose(2, 3))
+        k = self.keys.transpose(2, 3)
+        return F.scaled_dot_product_attention(q, k, k)
+
+
+class Stateless(torch.nn.Module):
+    def forward(self, ids, pos):
+        return ids + pos
+
+
+def refusals(aotc, work):
+    _, text = build(aotc, work, "none", Stateless(), "--kv-cache", "int8", code=1)
+    assert "no state" in text and "index_copy_" in text, text
+    _, text = build(aotc, work, "across", Columns(), "--kv-cache", "int8", code=1)
+    assert "'keys'" in text and "no state" in text, text
+    path, text = build(aotc, work, "partly", Read("copy", torch.float32).eval(), "--kv-cache", "int8")
+    left = {s["name"]: s["why"] for s in json.load(open(path + ".report.json"))["kv_cache"]["left"]}
+    assert set(left) == {"k_cache_1", "v_cache_1"} and "sum" in left["k_cache_1"] and "k_cache_1" in left["v_cache_1"], left
+    warnings = " ".join(json.load(open(path + ".report.json"))["warnings"])
+    assert "k_cache_1" in warnings and "v_cache_1" in warnings, warnings
+    _, text = build(aotc, work, "gpu", Decoder("copy", torch.float32).eval(), "--kv-cache", "int8", "--cuda", "sm_80", code=1)
+    assert "--kv-cache" in text, text
+    print("ok   refusals", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--aotc", required=True)
+    p.add_argument("--work", required=True)
+    o = p.parse_args()
+    os.makedirs(o.work, exist_ok=True)
+    refusals(o.aotc, o.work)
+    for kind in ("copy", "put", "slice", "rows", "softmax"):
+        for stored in ("int8", "fp8"):
+            for dtype in ("float32", "bfloat16"):
+                decoder(o.aotc, o.work, kind, dtype, stored, *(["--cpu", "avx2"] if kind == "copy" else []))
+
+
+if __name__ == "__main__":
+    main()
