@@ -61,7 +61,6 @@ struct Step {
   const PNode* node = nullptr;
   std::optional<c10::OperatorHandle> op;
   bool turns_narrow_images = false;  ///< see call_resize
-  bool custom = false;               ///< no operator of PyTorch's
   double (*scalar)(const std::vector<double>&) = nullptr;
   std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
   const MapNode* map = nullptr;
@@ -213,7 +212,6 @@ class Planner {
                 "torch.library.custom_op) gives the reference");
       if ((f64_ || options_.bf16) && n.target == "aten.view.dtype") s.bits_of = bits_of(n);
     }
-    s.custom = s.op && n.target.rfind("aten.", 0) != 0 && n.target.rfind("prims.", 0) != 0;
     s.turns_narrow_images = std::find(std::begin(kAntialiased), std::end(kAntialiased), n.target) != std::end(kAntialiased);
     for (size_t i = 0; i < n.args.size(); ++i) {
       c10::TypeKind kind = c10::TypeKind::AnyType;
@@ -486,7 +484,7 @@ class Runner final : public Reference {
       stack[0] = widen(stack[0].toTensor());
     } else if (options_.bf16) {
       call_in_bf16(s, stack);
-    } else if (options_.f64 && s.custom) {
+    } else if (options_.f64) {
       call_in_f64(g, s, stack);
     } else {
       call(s, stack);
@@ -528,7 +526,8 @@ class Runner final : public Reference {
     stack = std::move(wide);
   }
 
-  /// An operator of the user's that has no float64 runs in the archive's types, and its results are widened.
+  /// An operator that has no float64 (one of the user's, scales of channels that PyTorch wants in float32) runs in the archive's types, and
+  /// its results are widened.
   void call_in_f64(const GraphPlan& g, const Step& s, std::vector<IValue>& stack) const {
     std::vector<IValue> given = stack;
     try {

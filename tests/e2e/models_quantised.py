@@ -127,6 +127,18 @@ def integer_products_of_bytes():
 
 
 @model
+def fake_quantised_channels():
+    """As training for few bits is exported: scales and zero points of channels, a scale that is a tensor."""
+
+    def f(x, scales, zeros, scale, zero):
+        rows = torch.fake_quantize_per_channel_affine(x, scales, zeros, 1, -8, 7)
+        return rows, torch.fake_quantize_per_tensor_affine(rows * 3, scale, zero, 0, 255), torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127)
+
+    zeros = torch.tensor([0, 3, -2, 1], dtype=torch.int32)
+    return Fn(f), (torch.randn(6, 4, 5), torch.rand(4) + 0.1, zeros, torch.tensor(0.25), torch.tensor(100, dtype=torch.int32)), None
+
+
+@model
 def bits_of_numbers():
     """Exponents, signs and stochastic rounding by the bits of floats, judged by the bits that their own type has."""
 

@@ -55,6 +55,9 @@ case_of("topk_equals", lambda x, i: (torch.topk(x, 300)[0], torch.topk(i, 60, la
 case_of("topk_all", lambda x: tuple(torch.topk(x, x.shape[-1])), *[lambda n=n: (torch.randperm(2 * n).view(2, n).float(),) for n in (900, 3, 1000)], dims=({1: Dim("n", min=1, max=1000)},))
 case_of("scan_longer", lambda x, i: (x.cumsum(1), i.cumsum(1), *x.cummax(1), torch.where(x.cumsum(1) - x > 3, 0.0, x).cumsum(1), x.cumsum(1).sum(1)), lambda: (R(2, 9003), RI(-9, 9, (1, 20481))))
 NAN = float("nan")
+# Quotients by a row's largest that are exact: the largest over itself, and ties of quantised rows.
+case_of("rows_over_largest", lambda x: ((x / x.abs().amax(-1, keepdim=True)).abs().amax(-1) == 1, (x / (x.abs().amax(-1, keepdim=True) / 127)).round().to(torch.int8), x.softmax(-1)),
+        lambda: (torch.cat([R(64, 700), RI(-254, 255, (64, 700)).float() / 2]),))
 # Few long rows, which the blocks of a cluster share.
 case_of("rows_together_f32", lambda x: (x.log_softmax(1), x.argmax(1), x.argmin(1), (x * x.exp()).sum(1), torch.where(x >= 0.5 * x.amax(1, keepdim=True), x, -9.0).argmax(1)), lambda: (R(3, 20011),))
 case_of("rows_together_bf16", lambda x, w: (torch.softmax(x * 0.5, -1) + x, F.rms_norm(x, (16384,), w), x.std(-1)), lambda: (R(2, 16384).bfloat16(), R(16384).bfloat16()))

@@ -113,10 +113,19 @@ bool LoopEmitter::loads_become_half(ParamId p, size_t b) const {
   return true;
 }
 
+bool LoopEmitter::made_of_sum(InstId id, std::set<InstId>& seen) const {
+  const Inst& i = k_.insts[id];
+  if (i.kind == InstKind::reduce) return i.reduce_kind == ReduceKind::sum;
+  return seen.insert(id).second && std::any_of(i.args.begin(), i.args.end(), [&](InstId a) { return made_of_sum(a, seen); });
+}
+
+/// Only where it is made of sums, as in softmax: elsewhere (a row over its largest, steps of a quantised row) quotients that are exact must
+/// stay so.
 InstId LoopEmitter::row_divisor(InstId id) const {
   const Inst& i = k_.insts[id];
   if (launch_.mapping != Mapping::row || i.kind != InstKind::op || i.op != Op::div || i.dtype != DType::f32) return kNone<InstId>;
   const InstId divisor = i.args.at(1);
+  if (std::set<InstId> seen; !made_of_sum(divisor, seen)) return kNone<InstId>;
   for (const loop::Block& b : k_.blocks)
     for (InstId other : b.insts)
       if (other == divisor) return b.over_inner && k_.insts[other].kind != InstKind::reduce ? kNone<InstId> : divisor;

@@ -48,6 +48,8 @@ class LoopEmitter {
   bool becomes_half(InstId id) const;
   /// The same of what is loaded of a row's scratch after block `b` has stored it, until another block does.
   bool loads_become_half(ParamId p, size_t b) const;
+  /// Whether a sum of this kernel is among what it is computed from. Adds what it looked at to `seen`.
+  bool made_of_sum(InstId id, std::set<InstId>& seen) const;
   /// The division's divisor when that is one for the whole row; f32 only.
   InstId row_divisor(InstId id) const;
   /// Of divisors that no block before had; adds to those.

@@ -405,7 +405,7 @@ Status Instance::run(aotc::host::Context& context, const Program& program, const
     if (const aotc_status code = api.synchronize(context.get()); code != AOTC_STATUS_OK)
       status = {code, std::string(api.status_name(code)) + ": " + api.last_error()};
   }
-  Status s = of_aotc(status, "");
+  Status s = of_aotc(status, status.code == AOTC_STATUS_DEADLINE_EXCEEDED ? "the request's timeout has passed" : "");
   lost_ |= s.lost;
   return s;
 }
