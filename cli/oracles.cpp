@@ -61,7 +61,7 @@ Results results_of(Session& session, const Artifact& artifact) {
     if (scales.count(name)) continue;
     if (const auto c = caches.find(name); c != caches.end())
       states[i] = numbers_of(states[i], c->second.scales.empty() ? nullptr : &states[place.at(c->second.scales)], c->second.dtype);
-    r.names.push_back("state " + rows.at(i).at("name").get<std::string>());
+    r.names.push_back("state " + name);
     r.tensors.push_back(std::move(states[i]));
   }
   return r;

@@ -23,9 +23,9 @@ struct Against {
 Against against(const std::string& pt2, const ArtifactFile& artifact);
 /// The program that an artifact with this metadata computes: the archive's, with its weights rounded as the artifact's are.
 import::Program as_built(const import::Program& archive, const nlohmann::json& metadata);
-/// The archive's constants whose products may round the rows that they multiply to 8 bits.
 /// The buffers that the artifact stores in 8 bits (--kv-cache).
 std::vector<std::string> stored_caches(const nlohmann::json& metadata);
+/// The archive's constants whose products may round the rows that they multiply to 8 bits.
 std::vector<std::string> int8_row_weights(const nlohmann::json& metadata);
 
 /// Values of every shape symbol: those given, else the symbol's tune size or a small one within its range. Unknown names are a Diagnostic.
