@@ -110,7 +110,14 @@ void addr(Rule& r) {
   const DType out = r.meta_result().dtype;
   if (is_bool(out)) r.refuse("bool tensors");
   const DType in = compute_type(out);
-  r.set(blended(r, tensor(r, "vec1").to(in).unsqueeze(1) * tensor(r, "vec2").to(in).unsqueeze(0), 0).to(out));
+  // alpha meets the first vector before the second does: products that would overflow do not.
+  T column = tensor(r, "vec1").to(in).unsqueeze(1);
+  if (r.number_or("alpha", 1.0) != 1.0) column = column * T(r.b, full(r.b, in, {}, r.scalar("alpha")));
+  const T product = column * tensor(r, "vec2").to(in).unsqueeze(0);
+  const double beta = r.number_or("beta", 1.0);
+  if (beta == 0.0) return r.set(product.to(out));
+  const T added = tensor(r, "self").to(in);
+  r.set(((beta == 1.0 ? added : added * T(r.b, full(r.b, in, {}, r.scalar("beta")))) + product).to(out));
 }
 
 void addmm_activation(Rule& r) {
@@ -341,7 +348,7 @@ void matrix_power(Rule& r) {
   r.set(y);
 }
 
-/// Rows in runs, each run times its own matrix (experts): all products, of which every row keeps its own.
+/// Rows in runs, each run times its own matrix (experts).
 void grouped_mm(Rule& r) {
   const DType out = r.meta_result().dtype;
   const bool core = r.has("self");
@@ -349,12 +356,7 @@ void grouped_mm(Rule& r) {
   const std::string_view offs = r.has("offs") ? "offs" : "2";
   if (r.none(offs) || x.rank() != 2 || w.rank() != 3) r.refuse("grouped products other than of rows with a stack of matrices");
   if (core && !r.none("bias")) r.refuse("a bias in a grouped product");
-  const T ends = tensor(r, offs).to(DType::i64);
-  const Expr rows = x.dim(0), experts = w.dim(0);
-  const T row = iota(r.b, {rows}, 0);
-  const T mine = minimum((row.unsqueeze(1) >= ends.unsqueeze(0)).to(DType::i64).sum({1}, false), scalar_of(r.b, experts - 1, DType::i64));
-  const T all = matmul(x.unsqueeze(0).expand({experts, rows, x.dim(1)}), w, out);
-  r.set(r.b.index(all, {mine, row}, {0, 1}, 0));
+  r.set(r.b.grouped_matmul(x, w, tensor(r, offs).to(DType::i64), out));
 }
 
 constexpr RuleRow kRows[] = {

@@ -150,6 +150,7 @@ class Spread {
       if (in_[1].leads > 0 || b_.rank(in_[1].value) != 2) return b_.matmul(full(0), full(1), t.dtype);
       return b_.reshape(b_.matmul(folded(full(0)), in_[1].value, t.dtype), t.dims);
     }
+    if (n_.op == Op::grouped_matmul) refuse();
     const bool conv = n_.op == Op::conv || n_.op == Op::conv_transpose;
     if (conv && in_[1].leads > 0) return conv_of_own_kernels();
     std::vector<ValueId> in;

@@ -83,6 +83,8 @@ class Form {
   virtual StepSpec step(const Site& s, const Choice& c) const = 0;
   /// Whether it computes products whose epilogues have two accumulators: with a twin, or with mates.
   virtual bool takes_twins() const { return false; }
+  /// Whether it computes products of rows in runs (loop::Runs).
+  virtual bool takes_runs() const { return false; }
   /// Whether it computes operand 0 (a) or 1 (b) of a contraction in a prologue: asked by the fusion, before there is a kernel.
   virtual Fit takes_prologue(DType, uint32_t /*operand*/, const Machine&) const { return {false, ""}; }
   /// The same of operand b where it is a weight of few bits alone (loop/quantised.h).
@@ -108,8 +110,10 @@ class FormOf : public Form {
  public:
   Fit fits(const Site& s) const final {
     const auto* k = std::get_if<Kernel>(&s.kernel);
-    if constexpr (std::is_same_v<Kernel, loop::MatmulKernel>)
+    if constexpr (std::is_same_v<Kernel, loop::MatmulKernel>) {
       if (k && loop::two_sums(*k) && !takes_twins()) return {false, "it finishes one sum at a time"};
+      if (k && k->runs && !takes_runs()) return {false, "its rows have one matrix"};
+    }
     return k ? fits(*k, s) : Fit{false, ""};
   }
   std::vector<Candidate> candidates(const Site& s) const final { return candidates(std::get<Kernel>(s.kernel), s); }

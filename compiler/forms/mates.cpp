@@ -342,7 +342,7 @@ class Finisher {
   /// Some later call into call i.
   bool join(size_t i) {
     const auto* k = std::get_if<MatmulKernel>(&m_.kernels[m_.calls[i].kernel]);
-    if (!k || k->twin || k->b_quantised || !k->batch.empty()) return false;
+    if (!k || k->twin || k->runs || k->b_quantised || !k->batch.empty()) return false;
     for (size_t p = 0; p < k->params.size(); ++p) {
       const BufferId passed = m_.calls[i].args.at(p);
       if (k->params.raw()[p].role != ParamRole::output || m_.buffers[passed].kind != loop::BufferKind::temp || joining_.uses(passed) != 2)

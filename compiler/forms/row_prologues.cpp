@@ -167,7 +167,7 @@ class Joiner {
 
   /// Whether the product's left operand is what the rows store, as they store it, and nothing else of it is.
   bool takes(const MatmulKernel& k, const Call& call, const LoopKernel& rows, BufferId stored) const {
-    if (k.a.prologue || !k.batch.empty() || call.args.at(idx(k.a.param)) != stored) return false;
+    if (k.a.prologue || k.runs || !k.batch.empty() || call.args.at(idx(k.a.param)) != stored) return false;
     if (std::count(call.args.begin(), call.args.end(), stored) != 1) return false;
     if (k.b.prologue ? loop::loads(*k.b.prologue, k.a.param) : k.b.param == k.a.param) return false;
     for (const loop::Segment& s : k.segments)

@@ -73,9 +73,9 @@ std::optional<BufferId> between(const Product& x, const Product& y) {
 bool same_matrix(const Product& x, const Product& y) {
   const SymTable& s = y.k.syms;
   const Operand &a = x.k.a, &b = y.k.a;
-  return x.buffer(a.param) == y.buffer(b.param) && same(s, a.base, b.base) && same(s, a.batch_strides, b.batch_strides) &&
-         same(s, a.row_stride, b.row_stride) && same(s, a.col_stride, b.col_stride) && x.k.in == y.k.in &&
-         same(s, Exprs{x.k.m, x.k.n, x.k.k}, Exprs{y.k.m, y.k.n, y.k.k}) && same(s, x.k.batch, y.k.batch);
+  return !x.k.runs && !y.k.runs && x.buffer(a.param) == y.buffer(b.param) && same(s, a.base, b.base) &&
+         same(s, a.batch_strides, b.batch_strides) && same(s, a.row_stride, b.row_stride) && same(s, a.col_stride, b.col_stride) &&
+         x.k.in == y.k.in && same(s, Exprs{x.k.m, x.k.n, x.k.k}, Exprs{y.k.m, y.k.n, y.k.k}) && same(s, x.k.batch, y.k.batch);
 }
 
 /// The product of both, and its arguments.

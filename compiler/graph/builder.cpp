@@ -238,6 +238,12 @@ ValueId Builder::matmul(ValueId a, ValueId b, DType result) {
   return make1(Op::matmul, {a, b}, {}, &t);
 }
 
+ValueId Builder::grouped_matmul(ValueId x, ValueId w, ValueId ends, DType result) {
+  AOTC_CHECK(rank(x) == 2 && rank(w) == 3 && rank(ends) == 1, "grouped_matmul of ranks {}, {} and {}", rank(x), rank(w), rank(ends));
+  const TensorType t{result, {dims(x)[0], dims(w)[2]}};
+  return make1(Op::grouped_matmul, {x, w, ends}, {}, &t);
+}
+
 // ------------------------------------------------------------------------------------------------ indirect
 ValueId Builder::index(ValueId x, std::vector<ValueId> indices, Ints over, int out_pos) {
   for (int64_t& d : over) d = wrap(d, rank(x));

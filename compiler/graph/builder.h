@@ -68,6 +68,7 @@ class Builder {
   ValueId scan(ReduceKind kind, ValueId x, int dim);
   // contractions
   ValueId matmul(ValueId a, ValueId b, DType result);
+  ValueId grouped_matmul(ValueId x, ValueId w, ValueId ends, DType result);
   // indirect
   ValueId index(ValueId x, std::vector<ValueId> indices, Ints dims, int out_pos);
   ValueId gather(ValueId x, ValueId i, int dim);

@@ -38,6 +38,7 @@ Rule rule_of(Op op) {
       {Op::index_put, index_put},
       {Op::add_rows, add_rows},
       {Op::matmul, matmul},
+      {Op::grouped_matmul, grouped_matmul},
       {Op::conv, conv},
       {Op::conv_transpose, conv},
       {Op::attention, attention},

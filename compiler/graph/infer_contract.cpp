@@ -32,6 +32,18 @@ Types matmul(Infer& r) {
   return {{product_type(r, a.dtype), out}};
 }
 
+Types grouped_matmul(Infer& r) {
+  r.arity(3);
+  const TensorType &x = r.in(0), &w = r.in(1), &ends = r.in(2);
+  r.require(x.dtype == w.dtype, "operand types differ");
+  r.require(is_float(x.dtype) && !is_float8(x.dtype), "does not take {}", dtype_name(x.dtype));
+  r.require(x.rank() == 2 && w.rank() == 3 && ends.rank() == 1, "operands must be of rank 2, 3 and 1");
+  r.require(ends.dtype == DType::i64, "ends of runs must be int64");
+  r.equal(w.dims[0], ends.dims[0], "number of runs");
+  r.equal(x.dims[1], w.dims[1], "inner dim");
+  return {{product_type(r, x.dtype), {x.dims[0], w.dims[2]}}};
+}
+
 Types conv(Infer& r) {
   r.arity(2);
   const TensorType &x = r.in(0), &w = r.in(1);

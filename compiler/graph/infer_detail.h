@@ -103,6 +103,7 @@ Types add_rows(Infer&);
 Types gather(Infer&);
 Types scatter(Infer&);
 Types matmul(Infer&);
+Types grouped_matmul(Infer&);
 Types conv(Infer&);
 Types attention(Infer&);
 Types reduce(Infer&);

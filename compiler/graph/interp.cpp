@@ -73,6 +73,7 @@ void run(Eval& e) {
       {Op::sort, sort},
       {Op::topk, sort},
       {Op::matmul, matmul},
+      {Op::grouped_matmul, grouped_matmul},
       {Op::conv, conv},
       {Op::conv_transpose, conv},
       {Op::attention, attention},

@@ -91,6 +91,23 @@ void matmul(Eval& e) {
   set_wrapped(e.out[0], product(wrapping(*e.in[0]), wrapping(*e.in[1]), batch, m, n, k));
 }
 
+void grouped_matmul(Eval& e) {
+  const Dims &a = e.in_dims(0), &b = e.in_dims(1);
+  const int64_t m = a[0], k = a[1], n = b[2], groups = b[0];
+  const std::vector<double> x = as_f64(*e.in[0]), w = as_f64(*e.in[1]);
+  const std::vector<int64_t> ends = as_i64(*e.in[2]);
+  std::vector<double> out;
+  for (int64_t row = 0; row < m; ++row) {
+    int64_t group = 0;
+    while (group + 1 < groups && row >= ends[group]) ++group;
+    const std::vector<double> of_row(x.begin() + row * k, x.begin() + (row + 1) * k);
+    const std::vector<double> matrix(w.begin() + group * k * n, w.begin() + (group + 1) * k * n);
+    const std::vector<double> y = product(of_row, matrix, 1, 1, n, k);
+    out.insert(out.end(), y.begin(), y.end());
+  }
+  set_f64(e.out[0], out);
+}
+
 void conv(Eval& e) {
   const bool transposed = e.n.op == Op::conv_transpose, last = e.n.get_or<bool>(Attr::channels_last, false);
   Dims x = e.in_dims(0), out = e.out_dims();

@@ -30,6 +30,7 @@ void reduce(Eval&);
 void scan(Eval&);
 void sort(Eval&);
 void matmul(Eval&);
+void grouped_matmul(Eval& e);
 void conv(Eval&);
 void attention(Eval&);
 void recurrence(Eval&);

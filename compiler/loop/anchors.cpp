@@ -22,7 +22,7 @@ class Ancestors {
   std::vector<uint64_t> bits_;
 };
 
-bool has_epilogue(Op op) { return op == Op::matmul || op == Op::conv || op == Op::conv_transpose; }
+bool has_epilogue(Op op) { return op == Op::matmul || op == Op::grouped_matmul || op == Op::conv || op == Op::conv_transpose; }
 
 /// Fills in gr.segments when every use of the product's result v is a slice of columns and the slices make up the whole.
 void find_segments(const Graph& g, ValueId v, const std::vector<NodeId>& users, Group& gr) {
@@ -58,7 +58,7 @@ void find_segments(const Graph& g, ValueId v, const std::vector<NodeId>& users, 
 }
 
 GroupKind kind_of(Op op) {
-  if (op == Op::matmul) return GroupKind::matmul;
+  if (op == Op::matmul || op == Op::grouped_matmul) return GroupKind::matmul;
   if (op == Op::attention) return GroupKind::attention;
   return op_class(op) == OpClass::contraction ? GroupKind::conv : GroupKind::library;
 }
@@ -110,7 +110,7 @@ void find_anchors(Partition& p, const std::set<ValueId>& alone) {
         gr.result_idx.push_back(Expr::symbol(gr.outer.back()));
       }
     }
-    if (n.op == Op::matmul) find_segments(g, n.outputs[0], users[idx(n.outputs[0])], gr);
+    if (gr.kind == GroupKind::matmul) find_segments(g, n.outputs[0], users[idx(n.outputs[0])], gr);
     p.group_of[id] = p.groups.push(std::move(gr));
   }
 

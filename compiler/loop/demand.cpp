@@ -79,7 +79,8 @@ Demand demand(const MatmulKernel& k) {
   c.demand.in = k.in;
   c.demand.products = batch * k.m * k.n * k.k * (k.twin ? 2 : 1);
   operand(c, k.a, batch * k.m * k.k);
-  operand(c, k.b, batch * k.k * k.n);
+  operand(c, k.b, (k.runs ? min(k.runs->count, k.m) : batch) * k.k * k.n);
+  if (k.runs) c.reads(k.runs->ends, k.runs->count);
   if (k.twin) operand(c, *k.twin, batch * k.k * k.n);
   for (const Segment& s : k.segments) c.loops(s.epilogue);
   return c.take();

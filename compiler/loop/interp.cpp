@@ -340,10 +340,19 @@ class Machine {
       strides.insert(strides.end(), {eval(o.row_stride, shape_), eval(o.col_stride, shape_)});
       return gather(args_.at(idx(o.param)), dims, strides, eval(o.base, shape_));
     };
-    const HostTensor a = operand(k.a, m, kk), b = operand(k.b, kk, n);
+    const HostTensor a = operand(k.a, m, kk);
     Exprs dims(batch.begin(), batch.end());
     dims.insert(dims.end(), {Expr(m), Expr(n)});
-    const HostTensor acc = run_node(Op::matmul, {&a, &b}, {}, {{k.acc, dims}})[0];
+    HostTensor b, acc;
+    if (k.runs) {
+      const Dims sizes = {eval(k.runs->count, shape_), kk, n},
+                 strides = {eval(k.runs->stride, shape_), eval(k.b.row_stride, shape_), eval(k.b.col_stride, shape_)};
+      b = gather(args_.at(idx(k.b.param)), sizes, strides, eval(k.b.base, shape_));
+      acc = run_node(Op::grouped_matmul, {&a, &b, &buffers_[args_.at(idx(k.runs->ends))]}, {}, {{k.acc, dims}})[0];
+    } else {
+      b = operand(k.b, kk, n);
+      acc = run_node(Op::matmul, {&a, &b}, {}, {{k.acc, dims}})[0];
+    }
     HostTensor twin;
     if (k.twin) {
       const HostTensor other = operand(*k.twin, kk, n);

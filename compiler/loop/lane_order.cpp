@@ -29,6 +29,7 @@ std::vector<ParamId> others_of(const Kernel& k) {
   if (!m) return {};
   std::vector<ParamId> out = {m->a.param, m->b.param};
   if (m->twin) out.push_back(m->twin->param);
+  if (m->runs) out.push_back(m->runs->ends);
   if (m->b_quantised) out.insert(out.end(), {m->b_quantised->values, m->b_quantised->scales, m->b_quantised->offsets});
   for (const Operand* o : {&m->a, &m->b})
     if (o->prologue)

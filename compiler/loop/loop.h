@@ -140,6 +140,13 @@ struct QuantisedWeight {
   bool by_column = false;  ///< of one group that serves all of k both orders are one; products of 16 bits say true then
 };
 
+/// Rows of a in runs: row i is multiplied by the matrix of b of the first run whose end is beyond i, or of the last. Matrix j begins
+/// j * stride elements behind the first. There are no batch dims, twins or mates then, and no operand is computed.
+struct Runs {
+  ParamId ends = kNone<ParamId>;  ///< int64, dense [count]
+  Expr count, stride;
+};
+
 struct MatmulKernel {
   std::string name;
   SymTable syms;
@@ -153,6 +160,7 @@ struct MatmulKernel {
   std::optional<QuantisedWeight> b_quantised;  ///< beside b's prologue, of which it says what it is (loop/quantised.h)
   /// A second right operand, strided as b is, of a second product of a: the epilogue has an accumulator of each, the twin's last.
   std::optional<Operand> twin;
+  std::optional<Runs> runs;
   bool ordered = false;           ///< sums go in an order that does not depend on m: rows are the same bits whatever their number
   bool b_panels_read = false;     ///< loads of b.param's buffer, here and elsewhere, are of the packed form (plan/share_weights.h)
   std::vector<Segment> segments;  ///< at least one; cover [0, n)

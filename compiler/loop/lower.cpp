@@ -31,7 +31,7 @@ std::string stem(std::string s) {
 bool is_work(const Graph& g, const Node& n) {
   const OpClass c = op_class(n.op);
   if (n.op == Op::slice)  // columns of a product
-    if (const Node* d = g.def(n.inputs[0]); d && d->op == Op::matmul) return true;
+    if (const Node* d = g.def(n.inputs[0]); d && (d->op == Op::matmul || d->op == Op::grouped_matmul)) return true;
   return c != OpClass::nullary && c != OpClass::view && n.op != Op::cast;
 }
 /// Views, constants and casts say little beside others; several kernels may share them.

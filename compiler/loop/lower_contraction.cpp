@@ -89,7 +89,8 @@ class Product {
   Lowered lower() {
     const Exprs& result = g_.type(n_.outputs[0]).dims;
     vars_ = gr_.outer;
-    if (gr_.k_var != kNone<SymId>) vars_.push_back(gr_.k_var);
+    for (SymId v : {gr_.k_var, gr_.run_var})
+      if (v != kNone<SymId>) vars_.push_back(v);
     column_ = gr_.result_idx.back().as_symbol().value_or(kNone<SymId>);
     const Place a = place(0), b = place(1);
     find_axes(a.at, b.at);
@@ -105,6 +106,7 @@ class Product {
     k_.a = operand(0, a);
     k_.b = operand(1, b);
     k_.b_constant = g_.values[gr_.operands[1].base].kind == ValueKind::constant;
+    if (n_.op == Op::grouped_matmul) k_.runs = runs(b.at);
     prologue(0, k_.a);
     prologue(1, k_.b);
     segments();
@@ -188,6 +190,13 @@ class Product {
     x.row_stride = is_a ? rows_.a : along_k;
     x.col_stride = is_a ? along_k : coef(from.at, vars_, column_);
     return x;
+  }
+
+  Runs runs(const Affine& b) {
+    const ValueId ends = gr_.operands[2].base;
+    const ValueId root = p_.locate(ends, Exprs(g_.type(ends).dims.size(), Expr(0)), b_.syms()).first;
+    return {b_.param(buffers_.of(root), ParamRole::input), g_.type(n_.inputs[1]).dims[0],
+            gr_.run_var == kNone<SymId> ? Expr(0) : coef(b, vars_, gr_.run_var)};
   }
 
   /// The builder of the next prologue or epilogue; each knows the parameters of those before it.

@@ -300,6 +300,15 @@ class Parser {
       k.twin = operand_after(k);
       need_line();
     }
+    if (in_.accept_word("runs")) {
+      Runs& r = k.runs.emplace();
+      r.ends = param(k.params);
+      in_.want_word("count");
+      r.count = one(k.syms);
+      in_.want_word("stride");
+      r.stride = one(k.syms);
+      need_line();
+    }
     if (in_.accept_word("quantised")) {
       QuantisedWeight& q = k.b_quantised.emplace();
       q.values = param(k.params);

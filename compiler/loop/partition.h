@@ -54,9 +54,10 @@ struct Group {
   std::vector<SymId> outer, inner;  ///< loop: all in outer until split. Contractions: outer are the result's dims (those that are not 1)
   bool split = false;               ///< inner is decided: the group holds reductions or scans
   std::vector<StoreAt> stores;
-  std::vector<OperandAt> operands;  ///< matmul: a, b; conv: x, w; attention: q, k, v, mask
+  std::vector<OperandAt> operands;  ///< matmul: a, b, ends of runs; conv: x, w; attention: q, k, v, mask
   std::vector<SegmentAt> segments;  ///< matmul: empty when the result is used whole
   SymId k_var = kNone<SymId>;       ///< matmul; kNone where k is 1
+  SymId run_var = kNone<SymId>;     ///< matmul in runs: which matrix of b; kNone where there is one
   AttentionAxes axes;               ///< attention
   std::vector<ValueId> needs;       ///< every value that it demands, inlined or read
   std::vector<NodeId> nodes;        ///< computed here

@@ -98,6 +98,17 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
     }
     operand(std::move(at_a), vars);
     operand(std::move(at_b), vars);
+  } else if (n.op == Op::grouped_matmul) {
+    Expr k, run;
+    gr.k_var = add_axis(gr, "k", g_.type(n.inputs[0]).dims[1], &k);
+    gr.run_var = add_axis(gr, "run", g_.type(n.inputs[1]).dims[0], &run);
+    std::vector<SymId> vars = gr.outer;
+    for (SymId v : present({gr.k_var, gr.run_var})) vars.push_back(v);
+    const SymTable syms = gr.syms;
+    const Exprs at = gr.result_idx;
+    operand(resolve_operand(p_, n.inputs[0], {at[0], k}, vars, syms, users_), vars);
+    operand(resolve_operand(p_, n.inputs[1], {run, k, at[1]}, vars, syms, users_), vars);
+    operand({strip_reshapes(g_, n.inputs[2]), {}});
   } else if (n.op == Op::attention) {
     const Exprs &q = g_.type(n.inputs[0]).dims, &k = g_.type(n.inputs[1]).dims, &vv = g_.type(n.inputs[2]).dims;
     AttentionAxes& x = gr.axes;

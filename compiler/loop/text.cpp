@@ -123,6 +123,7 @@ class Printer {
     operand("a", k.a, k.params, k.syms, "");
     operand("b", k.b, k.params, k.syms, !k.b_constant ? "" : k.b_panels_read ? " constant panels" : " constant");
     if (k.twin) operand("twin", *k.twin, k.params, k.syms, "");
+    if (k.runs) line("runs {} count {} stride {}", k.params[k.runs->ends].name, one(k.runs->count, k.syms), one(k.runs->stride, k.syms));
     if (const auto& q = k.b_quantised)
       line("quantised {}{}{} group {} bits {}{}{}", k.params[q->values].name,
            q->scales == kNone<ParamId> ? "" : " scales " + k.params[q->scales].name,

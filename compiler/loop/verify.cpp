@@ -79,6 +79,10 @@ class Verifier {
       AOTC_CHECK(!k.twin->prologue && !k.b.prologue && k.segments.size() == 1 && k.params.contains(k.twin->param) &&
                      k.twin->batch_strides.size() == k.batch.size() && k.params[k.twin->param].dtype == k.in,
                  "after {}: {}: bad twin", after_, where_);
+    if (k.runs)
+      AOTC_CHECK(k.batch.empty() && !two_sums(k) && !k.a.prologue && !k.b.prologue && k.params.contains(k.runs->ends) &&
+                     k.params[k.runs->ends].dtype == DType::i64 && is_float(k.in),
+                 "after {}: {}: bad runs", after_, where_);
     if (const auto& q = k.b_quantised)
       AOTC_CHECK(k.b.prologue && k.params.contains(q->values) && q->group > 0 &&
                      (q->bits == 16 ? q->scales == kNone<ParamId> : (q->bits == 8 || q->bits == 4) && k.params.contains(q->scales)) &&

@@ -36,7 +36,7 @@ class ScaleFolder {
     users_ = g_.users();
     const std::vector<NodeId> order = g_.order;
     for (NodeId id : order)
-      if (op_class(g_.nodes[id].op) == OpClass::contraction && g_.nodes[id].op != Op::attention) visit(id);
+      if (const Op op = g_.nodes[id].op; op_class(op) == OpClass::contraction && op != Op::attention && op != Op::grouped_matmul) visit(id);
     g_.compact();
   }
 

@@ -235,6 +235,18 @@ void add_carrier(OneKernel& one, SymId s, const std::string& name) {
 }
 }  // namespace
 
+static std::optional<std::pair<int64_t, int64_t>> values_of(const loop::Kernel& kernel, loop::ParamId param, const SymTable& syms) {
+  if (const auto* k = std::get_if<loop::AttentionKernel>(&kernel); k && k->shown && k->shown->end.param == param) {
+    const int64_t end = std::max<int64_t>(1, syms.hint(k->kv_len) / loop::AttentionKernel::kShownPart);
+    return std::pair(end, end);
+  }
+  if (const auto* k = std::get_if<loop::MatmulKernel>(&kernel); k && k->runs && k->runs->ends == param) {
+    const int64_t rows = std::max<int64_t>(0, syms.hint(k->m)), runs = std::max<int64_t>(1, syms.hint(k->runs->count));
+    return std::pair(rows / runs, rows);
+  }
+  return std::nullopt;
+}
+
 Result<OneKernel> whole_module(const Graph& graph, const loop::Module& module, const SymTable& syms, size_t candidates) {
   OneKernel one;
   one.graph = graph;
@@ -301,9 +313,7 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
       b.index = static_cast<uint32_t>(idx(one.graph.constants.push(graph.constants[static_cast<ConstId>(source.index)])));
     } else {
       b.index = static_cast<uint32_t>(one.graph.inputs.size());
-      const auto* attention = std::get_if<loop::AttentionKernel>(&kernel);
-      if (attention && attention->shown && attention->shown->end.param == params[i])
-        one.values[b.index] = std::max<int64_t>(1, one.graph.syms.hint(attention->kv_len) / loop::AttentionKernel::kShownPart);
+      if (const auto values = values_of(kernel, params[i], one.graph.syms)) one.values[b.index] = *values;
       input(b.name, source.type);
     }
     only.args.push_back(known[from] = one.module.buffers.push(std::move(b)));

@@ -25,7 +25,8 @@ struct OneKernel {
   loop::Module module;
   SymId candidate;
   std::vector<std::vector<int64_t>> shapes;  ///< of the inputs, at the tuned sizes
-  std::map<size_t, int64_t> values;          ///< by input of int64: what all its elements are, where time depends on it
+  /// By input of int64, where time depends on its elements: the first and the last of them, the others in equal steps between these.
+  std::map<size_t, std::pair<int64_t, int64_t>> values;
   size_t candidate_input = 0;
 };
 /// `syms`: the variant's table, of which the module's is the same without its ranges. Fails where the kernel cannot stand alone.

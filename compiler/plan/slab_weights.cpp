@@ -73,7 +73,8 @@ class Slabber {
   /// Whether the kernel reads the parameter by loads of its loops alone.
   static bool only_loads(const loop::Kernel& kernel, ParamId p) {
     if (std::holds_alternative<loop::LoopKernel>(kernel)) return true;
-    if (const auto* k = std::get_if<MatmulKernel>(&kernel)) return k->a.param != p && k->b.param != p && !(k->twin && k->twin->param == p);
+    if (const auto* k = std::get_if<MatmulKernel>(&kernel))
+      return k->a.param != p && k->b.param != p && !(k->twin && k->twin->param == p) && !(k->runs && k->runs->ends == p);
     if (const auto* k = std::get_if<loop::ConvKernel>(&kernel)) return k->x != p && k->w != p;
     return false;
   }

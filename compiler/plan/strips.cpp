@@ -117,7 +117,7 @@ class Analysis {
 
   bool of_product(const loop::MatmulKernel& k, Stage* s) const {
     if (k.segments.size() != 1 || !k.b_constant || k.a.prologue || k.b.prologue || k.a.param == k.b.param) return false;
-    if (!product(k.batch).is(1) || !k.segments[0].n_begin.is(0)) return false;
+    if (k.runs || !product(k.batch).is(1) || !k.segments[0].n_begin.is(0)) return false;
     const auto pixel = bytes_of(k.a.row_stride, k.in), weight = bytes_of(k.k * k.n, k.in);
     if (!pixel || !weight || *pixel < 0) return false;
     s->x = k.a.param, s->x_pixel_bytes = *pixel, s->weight_bytes = *weight;

@@ -130,7 +130,11 @@ struct Candidate {
       const json values = job.value("values", json::object());
       if (const auto value = values.find(std::to_string(i)); value != values.end() && info.dtype == AOTC_DTYPE_I64) {
         const aotc_tensor& t = in.tensors.back();
-        const std::vector<int64_t> all(t.byte_size / sizeof(int64_t), value->get<int64_t>());
+        const auto [first, last] = value->get<std::pair<int64_t, int64_t>>();
+        std::vector<int64_t> all(t.byte_size / sizeof(int64_t), last);
+        const auto steps = static_cast<double>(all.size() > 1 ? all.size() - 1 : 1);
+        for (size_t e = 0; e + 1 < all.size(); ++e)
+          all[e] = first + static_cast<int64_t>(static_cast<double>(last - first) * static_cast<double>(e) / steps);
         device.write(t.data, all.data(), t.byte_size);
       }
     }

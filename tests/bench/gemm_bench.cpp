@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
                                  : 0;
     void *a = bench::allocate(m * k * eb), *b = bench::allocate(aotc::kernels::panel_bytes(k, n, e.dtype)), *c = bench::allocate(m * n * 8);
     fill(a, m * k * eb, e.dtype), fill(b, aotc::kernels::panel_bytes(k, n, e.dtype), e.dtype);
-    std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, n};
+    std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, 0, 0, n};
     void* ptr[] = {a, b, c};
     const int64_t work = ((m + cfg.mc - 1) / cfg.mc) * ((n + cfg.nc - 1) / cfg.nc);
     volatile int32_t fault = 0;

@@ -253,6 +253,7 @@ inline u32 __shfl_sync(u32 mask, u32 v, int from) {
   return r;
 }
 inline int __popc(u32 v) { return __builtin_popcount(v); }
+inline int __ffs(int v) { return __builtin_ffs(v); }
 inline u32 __ballot_sync(u32 mask, bool v) {
   if (mask != 0xffffffffu) emulator::fault("a ballot of part of a warp");
   emulator::Warp& w = *emulator::now->warp;

@@ -129,3 +129,55 @@ def product_of_parts():
     """The example is a part of larger tensors, whose sizes export compared with its own; those of a call need not be."""
     n = Dim.AUTO(min=2, max=64)
     return Fn(lambda x, w: (x @ w.mT).relu() + x.sum(1, keepdim=True)), (torch.randn(2, 30)[:, :24], torch.randn(7, 40)[:, :24]), ({1: n}, {1: n})
+
+
+@torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+def grouped_mm_fallback(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+    """As transformers declares it, where PyTorch's own has no kernel."""
+    starts = [0, *offs.tolist()]
+    return torch.cat([input[a:b] @ w for a, b, w in zip(starts, starts[1:], weight)])
+
+
+@grouped_mm_fallback.register_fake
+def _(input, weight, offs):
+    return input.new_empty(input.shape[0], weight.shape[2])
+
+
+class Experts(nn.Module):
+    """As the mixtures of transformers have them: rows sorted by expert, in runs; the weights of a few experts a row."""
+
+    def __init__(self, t, experts, top, hidden, inner):
+        super().__init__()
+        self.router = nn.Linear(hidden, experts, bias=False).to(t)
+        self.up = nn.Parameter(torch.randn(experts, 2 * inner, hidden).to(t) / hidden**0.5)
+        self.down = nn.Parameter(torch.randn(experts, hidden, inner).to(t) / inner**0.5)
+        self.top = top
+
+    def forward(self, x):
+        share, expert = torch.topk(torch.softmax(self.router(x).float(), -1), self.top)
+        sorted_expert, order = expert.reshape(-1).sort(stable=True)
+        ends = torch.histc(sorted_expert.float(), len(self.up), 0, len(self.up) - 1).cumsum(0).to(torch.int32)
+        product = torch.ops.transformers.grouped_mm_fallback
+        a, b = product(x[order // self.top], self.up.transpose(1, 2), ends).chunk(2, -1)
+        y = product(F.silu(a) * b, self.down.transpose(1, 2), ends) * share.reshape(-1)[order].to(x.dtype)[:, None]
+        place = torch.empty_like(order)
+        place[order] = torch.arange(order.shape[0])
+        return y[place].view(*expert.shape, -1).sum(1)
+
+
+@model
+def experts_in_runs():
+    return Experts(torch.float32, 6, 2, 64, 48), (torch.randn(9, 64),), ({0: Dim("tokens", min=1, max=40)},)
+
+
+@model
+def experts_in_runs_bf16():
+    return Experts(torch.bfloat16, 24, 3, 32, 40), (torch.randn(5, 32).bfloat16(),), ({0: Dim("tokens", min=1, max=70)},)
+
+
+@model
+def rows_in_runs_of_which_some_are_empty():
+    def f(x, w, ends):
+        return torch.ops.transformers.grouped_mm_fallback(x, w, torch.cat([ends, torch.full((1,), x.shape[0], dtype=torch.int32)]))
+    w, ends = torch.randn(4, 20, 9, dtype=torch.float64), torch.tensor([2, 2, 5], dtype=torch.int32)
+    return Fn(f, w=w, ends=ends), (torch.randn(7, 20, dtype=torch.float64),), ({0: Dim("rows", min=6, max=12)},)

@@ -245,3 +245,51 @@ for t in ("f16", "bf16"):
     CASES[f"product_streamed_{t}"] = lambda t=t: (Streamed(1096, 1416).to(TYPES[t]), [(R(n, 1096).to(TYPES[t]),) for n in (3, 20, 1, 8, 9, 32)],
                                                   ({0: Dim("rows", min=1, max=32)},))
     CASES[f"product_streamed_five_{t}"] = lambda t=t: (Streamed(1544, 1416).to(TYPES[t]), [(R(5, 1544).to(TYPES[t]),)], None)
+
+
+# Rows in runs, each times a matrix of its own: empty runs, more runs than a warp has lanes, runs of a row, an epilogue of both halves of the columns.
+@torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
+def grouped_mm(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+    starts = [0, *offs.tolist()]
+    return torch.cat([input[a:b] @ w for a, b, w in zip(starts, starts[1:], weight)])
+
+
+@grouped_mm.register_fake
+def _(input, weight, offs):
+    return input.new_empty(input.shape[0], weight.shape[2])
+
+
+class Runs(nn.Module):
+    def __init__(self, t, runs, k, n, transposed):
+        super().__init__()
+        self.w = nn.Parameter((R(runs, n, k) if transposed else R(runs, k, n)).to(t) / k**0.5)
+        self.transposed = transposed
+
+    def forward(self, x, counts):
+        w = self.w.transpose(1, 2) if self.transposed else self.w
+        a, b = torch.ops.transformers.grouped_mm_fallback(x, w, counts.cumsum(0).to(torch.int32)).chunk(2, -1)
+        return F.silu(a) * b
+
+
+def counts(rows, runs, shape):
+    of = torch.zeros(runs, dtype=torch.int64)
+    if shape == "one":
+        of[runs // 2] = rows
+    else:
+        of.index_add_(0, RI(0, runs, (rows,)), torch.ones(rows, dtype=torch.int64))
+    return of
+
+
+def runs(name, t):
+    def add(what, number, k, n, transposed, sizes, most=300):
+        CASES[f"runs_{what}_{name}"] = lambda: (Runs(t, number, k, n, transposed), [(R(rows, k).to(t), counts(rows, number, shape)) for rows, shape in sizes],
+                                                ({0: Dim("rows", min=1, max=most)}, None))
+
+    add("many", 70, 64, 96, True, [(150, "any"), (3, "any"), (300, "one")])
+    add("few", 3, 128, 256, True, [(200, "any"), (1, "any"), (64, "one")])
+    add("across", 9, 48, 64, False, [(100, "any"), (9, "one")])
+    add("rows", 40, 192, 128, True, [(8, "any"), (5, "one")], most=16)
+
+
+each({"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}, runs)
+runs("f64", torch.float64)

@@ -28,7 +28,7 @@ PARTS = re.compile(r"#define AOTC_KERNEL AOTC_PART\n.*?#define AOTC_KERNEL AOTC_
 
 
 # One of each kernel kind and way to compute it.
-FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_f64_computed", "product_vector_f16",
+FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "runs_many_f32", "runs_rows_f64", "product_f64_computed", "product_vector_f16",
        "product_vector_one_f32", "product_streamed_f16", "product_gated_f16", "product_gated_three_f32", "product_rotated_1_64_f16", "product_rotated_3_34_f32",
        "rows_wide_f16", "short_row_whole_20", "short_row_whole_6", "pools_last_f16", "pools_last_dynamic_f32", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64", "conv_patch_volume_bf16", "conv_patch_groups_f16", "conv_patch_line_f16", "conv_patch_infinite_f16", "conv_patch_odd_f32", "conv_patch_odd_tf32", "conv_patch_infinite_f32",
        "conv_transposed_f32", "conv_transposed_phases_f32", "conv_transposed_phases_volume_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_tf32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "attention_shown_cache_small_bf16", "attention_shown_holes_small_f32", "sort_nan",
@@ -40,7 +40,7 @@ FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "product_
 
 
 # Those whose kernels use Hopper's own instructions, built for it.
-HOPPER = ["wide_heads", "wide_segments", "attention_plain_f16", "attention_causal_long_bf16", "attention_float_f16", "attention_keys_bool_f16", "attention_keys_float_bf16", "attention_shown_window_small_f16",
+HOPPER = ["wide_heads", "runs_few_bf16", "runs_many_bf16", "runs_across_f16", "wide_segments", "attention_plain_f16", "attention_causal_long_bf16", "attention_float_f16", "attention_keys_bool_f16", "attention_keys_float_bf16", "attention_shown_window_small_f16",
           "attention_channels_f16", "attention_together_bf16", "attention_gqa_bf16", "attention_dynamic_f16", "attention_far_huge_bf16", "attention_many_f16",
           "conv_windows_plain_bf16", "conv_windows_steps_f16", "conv_windows_points_f16", "conv_windows_line_f16", "conv_windows_volume_f16",
           "conv_windows_odd_channels_f16", "conv_windows_dynamic_f16", "conv_windows_chain", "conv_windows_deep_f32", "conv_windows_deep_steps_f32", "conv_windows_deep_tf32", "conv_windows_odd_f32", "product_parts_odd_f32", "product_chain_f32", "product_whole_f32", "product_apart_along_f32", "product_apart_across_f32", "product_apart_odd_f32", "conv_narrow_bf16", "product_vector_bf16", "product_streamed_bf16", "product_streamed_five_bf16", "product_finished_f16", "product_shared_bf16", "product_columns_bf16", "product_turned_bf16", "product_turned_dynamic_f16", "product_scaled_tensor", "product_scaled_rows", "product_scaled_deep", "product_scaled_e5m2", "conv_few_f16",

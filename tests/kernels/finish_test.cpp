@@ -148,7 +148,7 @@ TEST_CASE("products: a finish does what its epilogue does", "[finish]") {
       Buffer a(m * k, e.dtype), b(k * n, e.dtype), panels(aotc::kernels::panel_bytes(k, n, e.dtype) / aotc::dtype_bytes(e.dtype), e.dtype);
       fill(a, rng, rng() % 2), fill(b, rng, false);
       aotc::kernels::pack_panels(b.ptr(), n, 1, k, n, e.dtype, panels.ptr());
-      const std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, n};
+      const std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, n, 1, 0, 0, 0, n};
       const aotc_finish f = random_finish(rng, n, true);
       const aotc_epilogue_fn epilogue = product_epilogue;
       cfg.epilogues = &epilogue;
@@ -179,7 +179,7 @@ TEST_CASE("Strassen's products: a finish does what its epilogue does", "[finish]
       Buffer a(m * k, e.dtype), b(k * n, e.dtype), panels(aotc::kernels::panel_bytes(k, n, e.dtype) / aotc::dtype_bytes(e.dtype), e.dtype);
       fill(a, rng, rng() % 2), fill(b, rng, false);
       aotc::kernels::pack_panels(b.ptr(), n, 1, k, n, e.dtype, panels.ptr());
-      const std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, 0, 0, 0, n};
+      const std::vector<int64_t> size = {1, 1, m, n, k, 0, 0, 0, k, 1, 0, 0, 0, 0, 0, 0, 0, 0, n};
       const aotc_finish f = random_finish(rng, n, true);
       const aotc_epilogue_fn epilogue = product_epilogue;
       cfg.epilogues = &epilogue;

@@ -121,7 +121,8 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
   const bool share_b = rng() % 2;  // batch stride 0
   const int64_t cut = c.segments == 2 ? c.n / 3 : c.n;
   const int64_t b_b1 = share_b ? 0 : b_mat, b_b0 = share_b ? 0 : b_mat * c.b1;
-  std::vector<int64_t> size = {c.b0, c.b1, c.m, c.n, c.k, 0, a_mat * c.b1, a_mat, a_rs, a_cs, 0, b_b0, b_b1, b_rs, b_cs, 0, cut, cut, c.n};
+  std::vector<int64_t> size = {c.b0, c.b1, c.m,  c.n, c.k, 0, a_mat * c.b1, a_mat, a_rs, a_cs, 0, b_b0,
+                               b_b1, b_rs, b_cs, 0,   0,   0, cut,          cut,   c.n};
   size.push_back(static_cast<int64_t>(acc_of(e.dtype)));
   size.insert(size.end(), {static_cast<int64_t>(e.dtype), a_mat, a_rs, a_cs, share_b ? 0 : b_mat, b_rs, b_cs});
   if (c.make_a) std::fill(&size[AOTC_GEMM_A_BASE], &size[AOTC_GEMM_A_CS] + 1, 0);  // of no meaning

@@ -34,7 +34,7 @@ End run(const Entry& e, int64_t at) {
   b.fill(rng);
   const aotc_epilogue_fn epilogues[1] = {count_stored};
   aotc_gemm_config cfg = {0, 1, 14, 2, kM, kN, 256, 512, false, 1, 1, epilogues, nullptr, nullptr, nullptr, false};
-  const int64_t size[] = {1, 1, kM, kN, kK, 0, 0, 0, kK, 1, 0, 0, 0, kN, 1, 0, kN};
+  const int64_t size[] = {1, 1, kM, kN, kK, 0, 0, 0, kK, 1, 0, 0, 0, kN, 1, 0, 0, 0, kN};
   void* ptr[] = {a.ptr(), b.ptr(), nullptr};
   Scratch scratch(aotc_gemm_scratch_bytes(&cfg, kK, static_cast<int64_t>(aotc::dtype_bytes(acc_of(e.dtype)))));
   volatile int32_t fault = 0;

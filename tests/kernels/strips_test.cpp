@@ -50,7 +50,7 @@ bool make_stage(Stage* s, int64_t n, Rng& rng) {
     c.kc = pick_int(rng, {2, 16, 256}), c.kp = c.kc * pick_int(rng, {1, 4, 100}), c.pack_a = static_cast<int>(rng() % 2);
     c.n_segments = 1, c.epilogues = kStoreProduct;
     const int64_t m = n * s->in[0] * s->in[1];
-    s->size = {1, 1, m, s->co, s->ci, 0, 0, 0, s->ci, 1, 0, 0, 0, s->co, 1, 0, s->co};
+    s->size = {1, 1, m, s->co, s->ci, 0, 0, 0, s->ci, 1, 0, 0, 0, s->co, 1, 0, 0, 0, s->co};
     s->work = blocks_of(m, c.mc) * blocks_of(s->co, c.nc);
     s->scratch = aotc_gemm_scratch_bytes(&c, s->ci, 4);
   } else {

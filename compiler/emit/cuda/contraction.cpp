@@ -31,7 +31,8 @@ class Matmul {
       : k_(k), tile_(tile), symbol_(symbol), symbols_(size_symbols(k)) {}
 
   std::string emit() {
-    std::string out = "#include \"simt.cuh\"\n" + argument_struct(symbol_, pointers(k_), symbols_.size());
+    std::string out = k_.runs ? "#include \"runs.cuh\"\n" : "";
+    out += "#include \"simt.cuh\"\n" + argument_struct(symbol_, pointers(k_), symbols_.size());
     const std::string args = symbol_ + "_args";
     for (size_t s = 0; s < k_.segments.size(); ++s)
       out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), args, symbols_);
@@ -55,6 +56,7 @@ class Matmul {
     for (size_t i = 0; i < o.batch_strides.size(); ++i)
       base += fmt::format(" + {} * ({})", i + 1 == o.batch_strides.size() ? "b1" : "b0", expr(o.batch_strides[i]));
     if (is_b) base += fmt::format(" + n_begin * ({})", expr(o.col_stride));
+    if (is_b && k_.runs) base += fmt::format(" + run.matrix * ({})", expr(k_.runs->stride));
     return fmt::format("        const StridedOperand<{0}, {1}> {2}_{{static_cast<const {0}*>(a.ptr[{3}]) + {4}, {5}, {6}}};\n", type, acc,
                        name, idx(o.param), base, expr(is_b ? o.col_stride : o.row_stride), expr(is_b ? o.row_stride : o.col_stride));
   }
@@ -62,9 +64,8 @@ class Matmul {
   std::string body() const {
     std::string out = wait_first() + size_names(symbols_, k_.syms, 2);
     out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));
-    out +=
-        fmt::format("  const i64 row_blocks = imax((m + {}) / {}, 1), row = blockIdx.x % row_blocks;\n", tile_.block_m - 1, tile_.block_m);
-    out += "  i64 column = blockIdx.x / row_blocks;\n";
+    out += fmt::format("  const i64 row_blocks = {}, row = blockIdx.x % row_blocks;\n", row_blocks(k_, tile_.block_m));
+    out += "  i64 column = blockIdx.x / row_blocks;\n" + rows_of_run(k_, tile_.block_m);
     const std::string inner_batch = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
     const bool a_k = k_.a.prologue || k_.a.col_stride.is(1), b_k = !k_.b.prologue && k_.b.row_stride.is(1);
     for (size_t s = 0; s < k_.segments.size(); ++s) {
@@ -76,9 +77,10 @@ class Matmul {
                                  : fmt::format("        const i64 b0 = z / ({0}), b1 = z % ({0});\n", inner_batch);
       out += operand(k_.a, "a", false) + operand(k_.b, "b", true);
       out += fmt::format(
-          "        simt_block<{0}_tile, {1}, {2}>(a_, b_, row * {3}, column * {4}, m, n, k, [&]({5} acc, i64 i, i64 j) {{ "
+          "        simt_block<{0}_tile, {1}, {2}>(a_, b_, {3}, column * {4}, {8}, n, k, [&]({5} acc, i64 i, i64 j) {{ "
           "{0}_epilogue{6}{{a}}(acc, {7}i, j); }});\n      }}\n      return;\n    }}\n    column -= blocks;\n  }}\n",
-          symbol_, a_k, b_k, tile_.block_m, tile_.block_n, c_type(k_.acc), s, batch_arguments());
+          symbol_, a_k, b_k, k_.runs ? "run.begin" : fmt::format("row * {}", tile_.block_m), tile_.block_n, c_type(k_.acc), s,
+          batch_arguments(), k_.runs ? "run.end" : "m");
     }
     return out;
   }

@@ -61,7 +61,8 @@ std::string emit_conv_wgmma(const ConvKernel& k, const WgmmaTile& t, const std::
     return fmt::format("  AOTC_DI int {}() const {{\n{}    return int({});\n  }}\n", name, names, expr(e));
   };
   out += fmt::format(
-      "}};\nstruct {0}_problem {{\n  const {0}_args& a;\n  static constexpr int segments = 1;\n  static constexpr bool batched = false;\n",
+      "}};\nstruct {0}_problem {{\n  const {0}_args& a;\n  static constexpr int segments = 1, runs = 0;\n  static constexpr bool batched = "
+      "false;\n",
       symbol);
   out += function("m", k.out_dims[0] * pixels_of(k)) + function("k", taps * channels) + function("n", k.out_dims[1]);
   out +=

@@ -122,6 +122,18 @@ std::string prefetches_beside(const loop::MatmulKernel& k, int threads) {
   return out.empty() ? out : "  if (blockIdx.x == 0) {\n" + out + "  }\n";
 }
 
+std::string row_blocks(const loop::MatmulKernel& k, int rows) {
+  if (!k.runs) return fmt::format("imax((m + {}) / {}, 1)", rows - 1, rows);
+  return fmt::format("imax(m / {} + imin(m, {}), 1)", rows, size_text(k.runs->count, k.syms));
+}
+
+std::string rows_of_run(const loop::MatmulKernel& k, int rows) {
+  if (!k.runs) return {};
+  return fmt::format(
+      "  const RunRows run = run_rows<{}>(static_cast<const i64*>(a.ptr[{}]), {}, m, row);\n  if (run.begin >= run.end) return;\n", rows,
+      idx(k.runs->ends), size_text(k.runs->count, k.syms));
+}
+
 std::string constants_function(const char* name, const Ints& values) {
   std::string out = fmt::format("  static AOTC_DI constexpr int {}(int d) {{ return ", name);
   for (size_t d = 0; d + 1 < values.size(); ++d) out += fmt::format("d == {} ? {} : ", d, values[d]);

@@ -27,6 +27,11 @@ std::string constants_function(const char* name, const Ints& values);
 /// The start of a step that overlaps the one before and touches nothing until that has ended.
 std::string wait_first();
 /// extern "C" __global__ void __launch_bounds__(threads, resident) SYMBOL(const __grid_constant__ SYMBOL_args a) {
+/// The number of blocks of so many rows of a product, at least one, over m and the sizes' names.
+std::string row_blocks(const loop::MatmulKernel& k, int rows);
+/// Of rows in runs: the constant `run` (RunRows of runs.cuh), which has the rows of block `row`; a block without rows returns. Else
+/// nothing.
+std::string rows_of_run(const loop::MatmulKernel& k, int rows);
 std::string function_head(const std::string& symbol, int cluster, int threads, int resident);
 /// The same with its body.
 std::string global_function(const std::string& symbol, int cluster, int threads, int resident, const std::string& body);

@@ -117,6 +117,7 @@ std::vector<SymId> size_symbols(const MatmulKernel& k) {
     for (const Expr* e : {&o->base, &o->row_stride, &o->col_stride}) add(*e);
     if (o->prologue) add_symbols(*o->prologue, out);
   }
+  if (k.runs) add(k.runs->count), add(k.runs->stride);
   if (k.twin) {
     for (const Expr& e : k.twin->batch_strides) add(e);
     for (const Expr* e : {&k.twin->base, &k.twin->row_stride, &k.twin->col_stride}) add(*e);

@@ -20,7 +20,7 @@ class Emitter {
   std::string emit() {
     size_t n_ptr = 0;
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
-    std::string out = argument_struct(symbol_, n_ptr, symbols_.size());
+    std::string out = (k_.runs ? "#include \"runs.cuh\"\n" : "") + argument_struct(symbol_, n_ptr, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, false);
     if (k_.b.prologue) out += prologue_functor(*k_.b.prologue, k_.in, symbol_ + "_b", symbol_ + "_args", symbols_);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,
@@ -34,9 +34,9 @@ class Emitter {
       out += fmt::format("  const {0}* const pb = static_cast<const {0}*>(a.ptr[{1}]);\n", c_type(k_.in), idx(k_.b.param));
     out += fmt::format("  const i64 m = {}, k = {}, batch = {};\n", expr(k_.m), expr(k_.k), expr(product(k_.batch)));
     out += "  const GemmView av = " + view(k_.a) + (k_.b.prologue ? "" : ", bv = " + view(k_.b)) + ";\n";
-    out += fmt::format("  const i64 row_blocks = imax((m + {}) / {}, 1), block = blockIdx.x / {};\n", tile_.block_m - 1, tile_.block_m,
-                       tile_.split);
-    out += "  const i64 row = block % row_blocks;\n  i64 column = block / row_blocks;\n";
+    out += fmt::format("  const i64 row_blocks = {}, block = blockIdx.x / {};\n", row_blocks(k_, tile_.block_m), tile_.split);
+    out += "  const i64 row = block % row_blocks;\n  i64 column = block / row_blocks;\n" + rows_of_run(k_, tile_.block_m);
+    const std::string matrix = k_.runs ? fmt::format(" + run.matrix * ({})", expr(k_.runs->stride)) : "";
     const std::string inner_batch = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";
     const bool a_fast = k_.a.col_stride.is(1), b_fast = k_.b.col_stride.is(1);
     for (size_t s = 0; s < k_.segments.size(); ++s) {
@@ -53,9 +53,10 @@ class Emitter {
             k_.batch.empty()       ? ""
             : k_.batch.size() == 1 ? "b1, "
                                    : "b0, b1, ");
-      out += fmt::format("        gemm_block{}<{}, {}_tile, {}{}>(pa, {}, b0, b1, m, k, row * {}, column * {}, n_begin, n_end, ",
+      out += fmt::format("        gemm_block{}<{}, {}_tile, {}{}>(pa, {}, b0, b1, {}, column * {}, n_begin, n_end, ",
                          k_.b.prologue ? "_computed" : "", c_type(k_.in), symbol_, a_fast, k_.b.prologue ? "" : fmt::format(", {}", b_fast),
-                         k_.b.prologue ? "element, av" : "pb, av, bv", tile_.block_m, tile_.block_n);
+                         k_.b.prologue ? "element, av" : "pb" + matrix + ", av, bv",
+                         k_.runs ? "run.end, k, run.begin" : fmt::format("m, k, row * {}", tile_.block_m), tile_.block_n);
       out += fmt::format("{}_epilogue{}{{a, b0, b1}});\n      }}\n      return;\n    }}\n", symbol_, s);
       out += "    column -= blocks;\n  }\n";
     }

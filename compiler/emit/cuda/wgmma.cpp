@@ -58,6 +58,7 @@ class Emitter {
   std::string copy(const char* name, const loop::Operand& o) const {
     std::string outer;
     for (size_t d : mapped_batch(k_, o)) outer += d + 1 == k_.batch.size() ? ", b1" : ", b0";
+    if (k_.runs && &o == &k_.b) outer += ", b1";
     if (tile_.products > 1 && tile_.apart == WgmmaTile::Apart::no && &o == &k_.b) outer = ", 0";  // its parts
     return fmt::format(
         "  static AOTC_DI void {}(u32 to, const TensorMap& map, u32 barrier, int x, int y, int b0, int b1) {{\n"
@@ -85,6 +86,12 @@ class Emitter {
     std::string out = fmt::format("struct {0}_problem {{\n  const {0}_args& a;\n", symbol_);
     out += fmt::format("  static constexpr int segments = {};\n  static constexpr bool batched = {};\n", k_.segments.size(),
                        !k_.syms.simplify(product(k_.batch)).is(1));
+    out += fmt::format("  static constexpr int runs = {};\n", k_.runs ? *k_.runs->count.as_const() : 0);
+    if (k_.runs)
+      out += fmt::format(
+          "  const RunTable<runs>* table = nullptr;\n  AOTC_DI const i64* run_ends() const {{ return static_cast<const i64*>(a.ptr[{}]); "
+          "}}\n",
+          idx(k_.runs->ends));
     out += size("m", k_.m) + size("k", k_.k) + size("batch", product(k_.batch));
     out += of_segment("n_begin", &Segment::n_begin) + of_segment("n_end", &Segment::n_end);
     const std::string inner = k_.batch.size() > 1 ? expr(k_.batch[1]) : "";

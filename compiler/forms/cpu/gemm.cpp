@@ -114,6 +114,7 @@ class Gemm : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "gemm"; }
   bool by_rows() const override { return true; }
+  bool takes_runs() const override { return true; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
   Fit legal(const Choice& c) const override { return fits_pieces(unpack<Tile>(c).kc, unpack<Tile>(c).kp); }
   Fit takes_prologue(DType t, uint32_t, const Machine&) const override {
@@ -185,6 +186,7 @@ class Gemm : public FormOf<MatmulKernel> {
 class GemmHalfWeights final : public Gemm {
  public:
   std::string_view name() const override { return "gemm_bf16w"; }
+  bool takes_runs() const override { return false; }
   Fit legal(const Choice& c) const override { return unpack<Tile>(c).pack_b ? Gemm::legal(c) : refuse("pack_b: the weight is in panels"); }
 
  protected:
@@ -210,6 +212,7 @@ class GemmHalfWeights final : public Gemm {
 class GemmUnpack final : public Gemm {
  public:
   std::string_view name() const override { return "gemm_unpack"; }
+  bool takes_runs() const override { return false; }
   Fit legal(const Choice& c) const override {
     const Tile t = unpack<Tile>(c);
     if (!t.pack_b || !t.pack_a) return refuse("pack_a, pack_b: both operands are in panels");

@@ -29,6 +29,10 @@ ProductSizes product_sizes(const MatmulKernel& k, const SymTable& syms) {
   c.dtype = k.in;
   for (const Expr& b : k.batch) c.batch *= std::max<int64_t>(1, syms.hint(b));
   c.m = syms.hint(k.m), c.k = syms.hint(k.k), c.n = 0;
+  if (k.runs) {  // of equal length
+    c.batch = std::max<int64_t>(1, std::min(c.m, syms.hint(k.runs->count)));
+    c.m /= c.batch;
+  }
   for (const loop::Segment& s : k.segments) c.n = std::max(c.n, syms.hint(s.n_end - s.n_begin));
   c.segments = static_cast<int64_t>(k.segments.size());
   c.b_constant = k.b_constant;
@@ -44,7 +48,8 @@ ProductSizes product_sizes(const MatmulKernel& k, const SymTable& syms) {
 std::string product_contract(const MatmulKernel& k, const SymTable& syms) {
   const ProductSizes c = product_sizes(k, syms);
   return fmt::format("gemm {} b{} m{} n{} k{} s{}{}{}{}", dtype_name(c.dtype), c.batch, c.m, c.n, c.k, c.segments,
-                     c.b_constant ? " weight" : "", c.a_rows_contiguous ? "" : " a-strided", c.b_rows_contiguous ? "" : " b-strided");
+                     c.b_constant ? " weight" : "", c.a_rows_contiguous ? "" : " a-strided", c.b_rows_contiguous ? "" : " b-strided") +
+         (k.runs ? fmt::format(" runs{}", syms.hint(k.runs->count)) : "");
 }
 
 std::optional<Panels> product_panels(const MatmulKernel& k, bool wanted) {
@@ -57,6 +62,11 @@ std::optional<Panels> product_panels(const MatmulKernel& k, bool wanted) {
   p.rows = {{(*basic)[0], (*basic)[0], 0, (*basic)[2], {}}};
   p.col_stride = (*basic)[3];
   std::vector<int64_t> starts = {(*basic)[1]};
+  if (k.runs) {
+    const auto runs = constants({k.runs->count, k.runs->stride});
+    if (!runs) return std::nullopt;
+    for (int64_t i = 1; i < (*runs)[0]; ++i) starts.push_back(starts[0] + i * (*runs)[1]);
+  }
   for (size_t d = 0; d < k.batch.size(); ++d) {
     if (k.b.batch_strides[d].is(0)) continue;
     const auto stride = k.b.batch_strides[d].as_const(), count = k.batch[d].as_const();
@@ -163,8 +173,13 @@ StepSpec product_units(const MatmulKernel& k, const Site& site, std::string symb
     n_blocks += ceildiv(x.n_end - x.n_begin, nc);
   }
   for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
+  Expr rows = min(k.m, mc);
   f.work = product(k.batch) * ceildiv(k.m, mc) * n_blocks;
-  f.grain = grain_of(cpu_costs(site.machine).grain_macs, min(k.m, mc) * min(k.n, nc) * k.k, site.syms);
+  if (k.runs) {
+    f.work = (floordiv(k.m, mc) + min(k.m, k.runs->count)) * n_blocks;
+    rows = min(rows, ceildiv(k.m, max(1, k.runs->count)));
+  }
+  f.grain = grain_of(cpu_costs(site.machine).grain_macs, rows * min(k.n, nc) * k.k, site.syms);
   return f;
 }
 
@@ -173,10 +188,12 @@ StepSpec product_step(const MatmulKernel& k, const Site& site, std::string symbo
   StepSpec f = product_units(k, site, std::move(symbol), g.mc, g.nc);
   auto& s = f.sizes;
   add_operand(s, k.b, AOTC_GEMM_B_BASE);
+  if (k.runs) s[AOTC_GEMM_RUNS] = k.runs->count, s[AOTC_GEMM_RUN_STRIDE] = k.runs->stride;
   if (!panels) return f;
   s[AOTC_GEMM_B_BASE] = s[AOTC_GEMM_B_RS] = s[AOTC_GEMM_B_CS] = 0;
   const int64_t sets = static_cast<int64_t>(panels->matrices.size() / k.segments.size());
   Expr stride = panels->elems() / std::max<int64_t>(sets, 1);
+  if (k.runs) s[AOTC_GEMM_RUN_STRIDE] = stride;
   for (int d : {AOTC_GEMM_B_B1, AOTC_GEMM_B_B0}) {
     if (s[d].is(0)) continue;
     s[d] = stride;
@@ -223,6 +240,7 @@ ConfigText product_members(const loop::Kernel& kernel, const MatmulKernel& k, co
     c.text("finishes", name + "_finishes");
   }
   if (k.ordered) c.add("ordered", 1);
+  if (k.runs) c.add("in_runs", 1).add("ends_ptr", loop::argument_index(kernel, k.runs->ends));
   return c;
 }
 

@@ -81,6 +81,7 @@ class Mma final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "cuda_mma"; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
+  bool takes_runs() const override { return true; }
   Fit takes_few_bits(DType t, const Machine& m) const override {
     return emit::cuda::has_matmul(t) && m.has(Feature::tensor_cores) ? Fit::yes() : Fit{false, ""};
   }
@@ -121,7 +122,7 @@ class Mma final : public FormOf<MatmulKernel> {
     f.block[0] = t.threads();
     Expr columns = 0;
     for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, t.block_n);
-    f.grid[0] = max(1, columns * ceildiv(k.m, t.block_m)) * t.split;
+    f.grid[0] = max(1, columns * row_blocks(k, t.block_m)) * t.split;
     f.grid[2] = max(1, min(product(k.batch), kMaxGridZ));
     f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.in));
     f.smem_bytes = f.max_smem_bytes;

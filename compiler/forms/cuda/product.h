@@ -8,13 +8,23 @@
 
 namespace aotc::forms::cuda {
 
-/// At the sizes worth tuning for.
+/// At the sizes worth tuning for. Of rows in runs: of equal ones, each a batch element.
 struct ProductSizes {
   int64_t m, n, k, batch;
 };
 inline ProductSizes sizes_of(const loop::MatmulKernel& k, const SymTable& syms) {
   auto at_least_one = [&](const Expr& e) { return std::max<int64_t>(1, syms.hint(e)); };
-  return {at_least_one(k.m), at_least_one(k.n), at_least_one(k.k), at_least_one(product(k.batch))};
+  ProductSizes z{at_least_one(k.m), at_least_one(k.n), at_least_one(k.k), at_least_one(product(k.batch))};
+  if (k.runs) {
+    z.batch = std::min(z.m, at_least_one(k.runs->count));
+    z.m /= z.batch;
+  }
+  return z;
+}
+/// Blocks of so many rows, at the sizes worth tuning for and for any: those of runs are cut run by run.
+inline int64_t row_blocks(const ProductSizes& z, int64_t rows) { return (z.m + rows - 1) / rows * z.batch; }
+inline Expr row_blocks(const loop::MatmulKernel& k, int rows) {
+  return k.runs ? floordiv(k.m, rows) + min(k.m, k.runs->count) : ceildiv(k.m, rows);
 }
 /// One contract for all forms of a product: they are measured against each other.
 inline std::string product_contract(const loop::MatmulKernel& k, const Site& s) {
@@ -25,6 +35,7 @@ inline std::string product_contract(const loop::MatmulKernel& k, const Site& s) 
           "cuda product {} b{} m{} n{} k{}{}{}", dtype_name(k.in), z.batch, z.m, z.n, z.k,
           k.twin              ? " twin"
           : loop::two_sums(k) ? " mates"
+          : k.runs            ? " runs"
                               : "",
           q ? fmt::format(" {} g{}", k.params[q->values].dtype == DType::f8e4m3fn ? "fp8" : fmt::format("bits{}", q->bits), q->group) : ""),
       emit::cuda::size_symbols(k), s);

@@ -23,6 +23,7 @@ class Simt final : public FormOf<MatmulKernel> {
     return Fit::yes();
   }
   Fit takes_few_bits(DType, const Machine&) const override { return Fit::yes(); }
+  bool takes_runs() const override { return true; }
 
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {
@@ -31,16 +32,16 @@ class Simt final : public FormOf<MatmulKernel> {
   }
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
     std::vector<Candidate> all;
+    const ProductSizes z = sizes_of(k, s.syms);
     for (const SimtChoice& t : simt_tiles())
-      all.push_back({pack(*this, t), Fit::yes(),
-                     simt_cost(t, at_least_one(k.m, s), at_least_one(k.n, s), at_least_one(k.k, s), at_least_one(product(k.batch), s),
-                               k.acc, 0, s.machine)});
+      all.push_back({pack(*this, t), Fit::yes(), simt_cost(t, z.m, z.n, z.k, z.batch, k.acc, 0, s.machine)});
     return all;
   }
 
   std::string contract(const MatmulKernel& k, const Site& s) const override {
     return sized(fmt::format("cuda plain product {} b{} m{} n{} k{}", dtype_name(k.in), s.syms.hint(product(k.batch)), s.syms.hint(k.m),
-                             s.syms.hint(k.n), s.syms.hint(k.k)),
+                             s.syms.hint(k.n), s.syms.hint(k.k)) +
+                     (k.runs ? fmt::format(" runs{}", s.syms.hint(k.runs->count)) : ""),
                  emit::cuda::size_symbols(k), s);
   }
 
@@ -50,7 +51,7 @@ class Simt final : public FormOf<MatmulKernel> {
     f.block[0] = t.threads();
     Expr columns = 0;
     for (const loop::Segment& seg : k.segments) columns += ceildiv(seg.n_end - seg.n_begin, t.block_n);
-    f.grid[0] = columns * ceildiv(k.m, t.block_m);
+    f.grid[0] = columns * row_blocks(k, t.block_m);
     f.grid[2] = min(product(k.batch), kMaxGridZ);
     return f;
   }

@@ -18,7 +18,7 @@ using loop::Operand;
 
 namespace {
 
-constexpr int64_t kMostRows = 8, kRowBytes = 32 << 10;
+constexpr int64_t kMostRows = 8, kMostInRuns = 256, kRowBytes = 32 << 10;
 constexpr double kOtherWarps = 0.01;  ///< a share: among equals blocks have four warps
 
 /// The rows are the kernel's.
@@ -30,7 +30,14 @@ struct Tile {
     return kRows;
   }
 };
-int64_t most_rows(const MatmulKernel& k, const SymTable& syms) { return syms.interval(k.m).max; }
+/// Of one product: of rows in runs each is one.
+int64_t most_rows(const MatmulKernel& k, const SymTable& syms) { return k.runs ? 1 : syms.interval(k.m).max; }
+/// At the sizes worth tuning for.
+ProductSizes products_of(const MatmulKernel& k, const SymTable& syms) {
+  ProductSizes z = sizes_of(k, syms);
+  if (k.runs) z.batch *= z.m, z.m = 1;
+  return z;
+}
 /// 16-byte chunks of a column that a lane goes through, at the sizes worth tuning for.
 int64_t chunks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
   return std::max<int64_t>(1, ceil_div(syms.hint(k.k) * dtype_bytes(k.in), int64_t{512} * t.split));
@@ -41,7 +48,7 @@ Expr items_of(const loop::Segment& s) { return floordiv(s.n_end - s.n_begin, s.m
 int64_t blocks_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) {
   int64_t blocks = 0;
   for (const loop::Segment& s : k.segments) blocks += ceil_div(std::max<int64_t>(1, syms.hint(items_of(s))) * t.split, t.warps);
-  return sizes_of(k, syms).batch * blocks;
+  return products_of(k, syms).batch * blocks;
 }
 /// Turns of a warp along its part of a column.
 int64_t turns_of(const Tile& t, const MatmulKernel& k, const SymTable& syms) { return ceil_div(chunks_of(t, k, syms), int64_t{t.deep}); }
@@ -75,6 +82,8 @@ Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, con
   const Expr &along = is_a ? o.col_stride : o.row_stride, &lines = is_a ? o.row_stride : o.col_stride;
   if (!along.is(1)) return refuse("operand {}: k must be the contiguous index", name);
   const bool one = is_a && k.m.is(1);
+  if (k.runs && !is_a && !takes_offset(k.runs->stride, k.in, syms))
+    return refuse("operand {}: matrices must be a multiple of 16 bytes apart", name);
   if ((!one && !takes_stride(lines, k.in, syms)) || !takes_offset(o.base, k.in, syms))
     return refuse("operand {}: rows must be a multiple of 16 bytes apart", name);
   for (const Expr& stride : o.batch_strides)
@@ -98,6 +107,7 @@ class Vector final : public FormOf<MatmulKernel> {
   std::string_view name() const override { return "cuda_vector"; }
   std::span<const Field> fields() const override { return fields_of<Tile>(); }
   bool takes_twins() const override { return true; }
+  bool takes_runs() const override { return true; }
   Fit legal(const Choice& c) const override {
     const Tile t = unpack<Tile>(c);
     return t.warps % t.split == 0 ? Fit::yes() : refuse("warps that share a column are of one block");
@@ -108,6 +118,7 @@ class Vector final : public FormOf<MatmulKernel> {
     if (const Fit t = takes_products(k.in); !t) return t;
     if (k.b.prologue) return refuse("it takes operand b from memory only");
     if (most_rows(k, s.syms) > kMostRows || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", kMostRows);
+    if (k.runs && s.syms.interval(k.m).max > kMostInRuns) return refuse("1 to {} rows in runs", kMostInRuns);
     if (const Fit a = k.a.prologue ? takes_rows(k, s) : takes_operand(k, k.a, "a", s.syms); !a) return a;
     if (k.twin)
       if (const Fit twin = takes_operand(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
@@ -133,7 +144,7 @@ class Vector final : public FormOf<MatmulKernel> {
     Expr columns = 0;
     for (const loop::Segment& seg : k.segments) columns += ceildiv(items_of(seg), t.warps / t.split);
     f.grid[0] = max(1, columns);
-    f.grid[2] = max(1, min(product(k.batch), kMaxGridZ));
+    f.grid[2] = max(1, min(k.runs ? k.m : product(k.batch), kMaxGridZ));
     return f;
   }
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
@@ -152,7 +163,7 @@ class Vector final : public FormOf<MatmulKernel> {
   /// Weights that come at the memory's pace where enough of them are under way, and the instructions of their products.
   static double cost_ns(const Tile& t, const MatmulKernel& k, const Site& s) {
     const GpuCosts& u = gpu_costs(s.machine);
-    const ProductSizes z = sizes_of(k, s.syms);
+    const ProductSizes z = products_of(k, s.syms);
     const Pace p = most_rows(k, s.syms) == 1 ? Pace{u.row_start, u.row_turn, u.row_join, 0, u.row_memory}
                                              : Pace{u.rows_start, u.rows_turn, u.rows_join, u.rows_load, u.rows_memory};
     const double twins = loop::two_sums(k) ? 2 : 1, elem = static_cast<double>(dtype_bytes(k.in));

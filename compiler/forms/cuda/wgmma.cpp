@@ -25,6 +25,8 @@ using loop::Operand;
 
 namespace {
 
+constexpr int64_t kMostRunsInTable = 512;  ///< 4 KB of shared memory
+
 /// The columns of b in two parts, each filled up to whole stages of k; or nothing, where they are no weight that can be stored so.
 std::optional<Panels> parts_of(const MatmulKernel& k) {
   if (!k.b_constant || k.b.prologue || k.b_panels_read || k.a.param == k.b.param) return std::nullopt;
@@ -61,6 +63,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
   Wgmma(std::string_view name, int products, bool apart) : name_(name), products_(products), apart_(apart) {}
   std::string_view name() const override { return name_; }
   std::span<const Field> fields() const override { return fields_of<WgmmaChoice>(); }
+  bool takes_runs() const override { return products_ == 1; }
   Fit legal(const Choice& c) const override {
     WgmmaTile t = tile_of(c);
     if (apart_) t.apart = WgmmaTile::Apart::along_k;  // which takes less
@@ -76,6 +79,8 @@ class Wgmma final : public FormOf<MatmulKernel> {
       return refuse("float32 products keep their accuracy (see --f32-matmul)");
     if (products_ > 1 && (k.in != DType::f32 || tf32_products(s.numerics) == 1)) return refuse("it takes float32 at its own accuracy");
     if (s.syms.interval(k.k).min < 1) return refuse("k may be 0");
+    if (const auto runs = k.runs ? k.runs->count.as_const() : 1; !runs || *runs > kMostRunsInTable)
+      return refuse("it takes a fixed number of runs, at most {}", kMostRunsInTable);
     if (const Fit a = takes_mapped_operand(k, k.a, "a", s.syms); !a) return a;
     if (products_ > 1 && !apart_) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
     if (apart_ && parts_of(k)) return refuse("b is a weight, which is stored in two parts");
@@ -92,7 +97,8 @@ class Wgmma final : public FormOf<MatmulKernel> {
                              ? 2.0 * 4 * static_cast<double>(z.n) * static_cast<double>(z.k) / gpu_costs(s.machine).wg_parts_bytes_per_ns
                              : 0;
     for (const WgmmaTile& t : wgmma_tiles(w, s.machine))
-      all.push_back({pack(*this, WgmmaChoice(t)), Fit::yes(), std::max(least, wgmma_cost_ns(t, w, s.machine))});
+      if (!k.runs || takes_runs(t))
+        all.push_back({pack(*this, WgmmaChoice(t)), Fit::yes(), std::max(least, wgmma_cost_ns(t, w, s.machine))});
     return all;
   }
 
@@ -123,6 +129,9 @@ class Wgmma final : public FormOf<MatmulKernel> {
   }
 
  private:
+  using FormOf::takes_runs;
+  /// The table of runs lies beside the tile's memory; blocks that share k have one tile each.
+  static bool takes_runs(const WgmmaTile& t) { return t.split == 1 && t.smem_bytes() + 8 * (kMostRunsInTable + 1) <= kSharedBytes; }
   /// Whether the right operand is a weight in two parts.
   bool stored() const { return products_ > 1 && !apart_; }
   WgmmaTile::Apart taken_apart(const MatmulKernel& k, const SymTable& syms) const {

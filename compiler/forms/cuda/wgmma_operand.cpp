@@ -35,6 +35,8 @@ Fit takes_mapped_operand(const MatmulKernel& k, const Operand& o, const char* na
   for (size_t d : emit::cuda::mapped_batch(k, o))
     if (!takes_stride(o.batch_strides[n - k.batch.size() + d], k.in, syms))
       return refuse("operand {}: matrices must be a multiple of 16 bytes apart", name);
+  if (k.runs && &o == &k.b && !takes_stride(k.runs->stride, k.in, syms))
+    return refuse("operand {}: matrices must be a multiple of 16 bytes apart", name);
   return Fit::yes();
 }
 
@@ -55,13 +57,18 @@ TensorMap map_of(const MatmulKernel& k, const Operand& o, OperandOrder order, in
     m.stride_bytes.push_back(o.batch_strides[o.batch_strides.size() - k.batch.size() + d] * bytes);
     m.box.push_back(1);
   }
+  if (k.runs && &o == &k.b) {
+    m.dims.push_back(k.runs->count);
+    m.stride_bytes.push_back(k.runs->stride * bytes);
+    m.box.push_back(1);
+  }
   return m;
 }
 
 Expr wgmma_tiles_of(const MatmulKernel& k, const WgmmaTile& t) {
   Expr columns = 0;
   for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, t.n_tile());
-  return columns * ceildiv(k.m, t.m_tile()) * product(k.batch);
+  return columns * row_blocks(k, t.m_tile()) * product(k.batch);
 }
 
 }  // namespace aotc::forms::cuda

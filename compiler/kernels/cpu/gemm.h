@@ -417,9 +417,11 @@ struct GemmRun {
   void run_unit(const Unit& u) {
     tiny_met = false, steps_unasked = 0, ask_after = 1;
     const int64_t rows = u.rows(), cols = u.cols(), panels = ceil_div(cols, AOTC_PANEL_N);
+    if (rows == 0) return;
     const int64_t b1 = size[AOTC_GEMM_B1], i0 = u.batch / b1, i1 = u.batch % b1;
     const E* a_src = cfg->a_prologue ? nullptr : a + i0 * size[AOTC_GEMM_A_B0] + i1 * size[AOTC_GEMM_A_B1] + u.m0 * a_rs;
     const EB* b_src = cfg->b_prologue || kUnpacks ? nullptr : b + i0 * size[AOTC_GEMM_B_B0] + i1 * size[AOTC_GEMM_B_B1];
+    if (cfg->in_runs && b_src) b_src += u.matrix * size[AOTC_GEMM_RUN_STRIDE];
     if (kUnpacks) {
       b_src = nullptr;  // the source knows
     } else if (cfg->b_packed) {

@@ -6,6 +6,7 @@
 // The instruction's left operand has 64 lines a warpgroup, its right one up to 256. Without Swap the left lines are the rows of A and the
 // right ones the columns of B; with Swap (few rows) they change places.
 #pragma once
+#include "runs.cuh"
 #include "wgmma_down.cuh"
 #include "wgmma_quant.cuh"
 
@@ -60,11 +61,13 @@ struct WgmmaTile {
 template <class T> struct same_as;
 template <class T> struct same_as<const T&> { typedef T type; };
 
-// A tile: where its rows and columns begin; the columns count from the segment's first one.
-struct WgmmaPlace { int segment, row, column, n_begin, n_end, b0, b1; };
+// A tile: where its rows and columns begin, and where its rows end; the columns count from the segment's first one. Of rows in runs (those of
+// a tile are of one) b1 is the matrix.
+struct WgmmaPlace { int segment, row, m, column, n_begin, n_end, b0, b1; };
 
 template <class Tile, class Problem> AOTC_DI int wgmma_tiles(const Problem& p, int& row_tiles, int& column_tiles) {
-  row_tiles = (p.m() + Tile::m_tile - 1) / Tile::m_tile;
+  if constexpr (Problem::runs > 0) row_tiles = p.table->all();
+  else row_tiles = (p.m() + Tile::m_tile - 1) / Tile::m_tile;
   column_tiles = 0;
 #pragma unroll
   for (int s = 0; s < Problem::segments; ++s) column_tiles += (p.n_end(s) - p.n_begin(s) + Tile::n_tile - 1) / Tile::n_tile;
@@ -75,7 +78,8 @@ template <class Tile, class Problem> AOTC_DI WgmmaPlace wgmma_place(const Proble
   const int band = t / (Tile::band * column_tiles), r = t - band * Tile::band * column_tiles, left = row_tiles - band * Tile::band;
   const int rows = left < Tile::band ? left : Tile::band;
   WgmmaPlace at;
-  at.row = (band * Tile::band + r % rows) * Tile::m_tile;
+  const int row_tile = band * Tile::band + r % rows;
+  at.row = row_tile * Tile::m_tile, at.m = p.m();
   int column = r / rows;
   at.segment = 0, at.n_begin = p.n_begin(0), at.n_end = p.n_end(0);
 #pragma unroll
@@ -85,6 +89,7 @@ template <class Tile, class Problem> AOTC_DI WgmmaPlace wgmma_place(const Proble
   }
   at.column = column * Tile::n_tile;
   p.batch_of(z, at.b0, at.b1);
+  if constexpr (Problem::runs > 0) p.table->find(row_tile, Tile::m_tile, at.b1, at.row, at.m);
   return at;
 }
 
@@ -386,6 +391,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   u32 parity = 0;
   const int tiles = wgmma_tiles<Tile>(p, row_tiles, column_tiles), each = gridDim.x / Tile::split;
   wgmma_share_of_k<Tile>(p.k(), rank, k_first, steps);
+  if (Problem::runs > 0 && int(blockIdx.x) >= tiles) return;  // the grid is for the most tiles that runs may need
   float* const turn = reinterpret_cast<float*>(shared + Tile::turns_at + (group * 4 + warp) * Tile::turn_bytes);
   const int line = (Tile::ping_pong ? 0 : group * Tile::warp_rows) + warp * 16;
   const WgmmaShare share{shared, ring, sums, rank, group * 4 + warp};
@@ -460,13 +466,13 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
       const int row = at.row + (Tile::swap ? 0 : line), column = at.column + (Tile::swap ? line : 0), n = at.n_end - at.n_begin;
       const auto rest = [&] { if (Problem::segments == 1) multiply(at); };
       if constexpr (WgmmaInPlace<Tile, Epilogue>::fits)
-        wgmma_in_place<WgmmaInPlace<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
+        wgmma_in_place<WgmmaInPlace<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, at.m, n, share);
       else if constexpr (WgmmaDown<Tile, Epilogue>::fits && Tile::ping_pong)
-        wgmma_down_in_turns<Tile>(e, acc, rest, turn, row, column, p.m(), n, shared, role);
+        wgmma_down_in_turns<Tile>(e, acc, rest, turn, row, column, at.m, n, shared, role);
       else if constexpr (WgmmaDown<Tile, Epilogue>::fits)
-        wgmma_in_place<WgmmaDown<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
+        wgmma_in_place<WgmmaDown<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, at.m, n, share);
       else if (role != WgmmaRole::takes)
-        wgmma_by_runs<Tile>(e, acc, rest, turn, row, column, p.m(), n, share);
+        wgmma_by_runs<Tile>(e, acc, rest, turn, row, column, at.m, n, share);
     });
   };
   if constexpr (Tile::ping_pong && Tile::swap) {  // the block's last tile is finished by both, the other warpgroup comes to it after its own
@@ -487,12 +493,20 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
 // has pair(), two neighbours of 16 bits out of their sums, Columns and Rows, what it needs for that of a column pair and of a row (of
 // column_registers and row_registers), and of one operand that lies as the output does (has_tile) their word; load_columns(), load_rows();
 // load_tile() and store_tile() of runs of 8. Dynamic shared memory from a multiple of 1024 on.
-template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(const Problem& p, const TensorMap& left, const TensorMap& right) {
+// runs: 0, or the number of matrices of rows in runs; then run_ends(), and `table`, which is made here; Split is 1.
+template <class Tile, class Mma, class Problem> AOTC_DI void wgmma_product(Problem p, const TensorMap& left, const TensorMap& right) {
   extern __shared__ __align__(1024) char shared[];
   const u32 ring = shared_address(shared), full = ring + Tile::barriers_at, empty = full + 8 * Tile::stages, ready = empty + 8 * Tile::stages;
   const u32 sums = Tile::apart ? ready + 8 * Tile::stages : ready;
   const int group = __shfl_sync(~0u, threadIdx.x >> 7, 0);  // the shuffle says that a warp has one role
   const u32 rank = Tile::split > 1 ? rank_in_cluster() : 0;
+  if constexpr (Problem::runs > 0) {
+    static_assert(Tile::split == 1, "blocks of a cluster have a tile");
+    __shared__ RunTable<Problem::runs> table;
+    wait_for_step_before();
+    table.template fill<Tile::m_tile>(p.run_ends(), p.m());
+    p.table = &table;
+  }
   if (threadIdx.x == 128 * Tile::consumers) {
     map_prefetch(left);
     map_prefetch(right);

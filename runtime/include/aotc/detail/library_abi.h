@@ -12,10 +12,11 @@
 /* ---- gemm: out[b, m, n] = epilogue(sum_k A[b, m, k] * B[b, k, n]) ---------------------------------------------------------------------
  * dtypes (acc): f32 (f32), f64 (f64), bf16 (f32), f16 (f32); u8, i8, i16, i32 (i32) and i64 (i64) as plain loops that never take a packed
  * B. K == 0 gives zeros. A and B may have any strides (0 and negative too), or are computed by prologues. ptr:  contraction params in their
- * order; config says which is A and which is B. size: the 15 of enum aotc_gemm_size, then n_begin, n_end of each segment, then what the
+ * order; config says which is A and which is B. size: those of enum aotc_gemm_size, then n_begin, n_end of each segment, then what the
  * prologues and epilogues use (the plan appends them). work: batch * ceil(m / mc) * sum over the segments of ceil((n_end - n_begin) / nc),
- * batch = B0 * B1. scratch: aotc_gemm_scratch_bytes() and, with prologues, aotc_gemm_prologue_bytes() more, and AOTC_GEMM_WIDENED_BYTES
- * more where B is packed and of 16 bits. */
+ * batch = B0 * B1; with
+ * in_runs (M / mc + min(M, RUNS)) * the same sum. scratch: aotc_gemm_scratch_bytes() and, with prologues, aotc_gemm_prologue_bytes() more,
+ * and AOTC_GEMM_WIDENED_BYTES more where B is packed and of 16 bits. */
 enum aotc_gemm_size {
   AOTC_GEMM_B0,
   AOTC_GEMM_B1,
@@ -32,6 +33,8 @@ enum aotc_gemm_size {
   AOTC_GEMM_B_B1,
   AOTC_GEMM_B_RS,
   AOTC_GEMM_B_CS, /* B(k,j) at base + .. + k*RS + j*CS; packed: base and batch strides count elements of the panel form, RS, CS unused */
+  AOTC_GEMM_RUNS,
+  AOTC_GEMM_RUN_STRIDE, /* with in_runs: matrices of B, and what lies between two of them; else unused */
   AOTC_GEMM_SIZES
 };
 typedef struct aotc_gemm_config {
@@ -46,7 +49,9 @@ typedef struct aotc_gemm_config {
   aotc_prologue_fn a_prologue;       /* rows m, columns k; NULL: A is in memory */
   aotc_prologue_fn b_prologue;       /* rows k, columns n of all segments; NULL: B is in memory. Never with b_packed */
   const aotc_finish* finishes;       /* one per segment, of one batch element; NULL: none. f32 and bf16 alone look at them */
-  int32_t ordered; /* a sum goes in the order of k within each kc, whatever the tile: rows are the same to the bit for any M */
+  int32_t ordered;           /* a sum goes in the order of k within each kc, whatever the tile: rows are the same to the bit for any M */
+  int32_t in_runs, ends_ptr; /* in_runs: row i of A meets matrix j of B, the first for which ends[j] > i, or the last; ends: int64 [RUNS] at
+                                ptr[ends_ptr], of any values. B0 and B1 are 1, and there are no prologues. gemm alone */
 } aotc_gemm_config;
 /* Panel form of a weight B[k, n], the same for all instruction sets: for each segment, for each panel of AOTC_PANEL_N columns (the last
  * one zero-padded), row after row of k: f32, f64 and f16: AOTC_PANEL_N elements per k; bf16: pairs of k interleaved (VNNI-2), k padded
