@@ -27,6 +27,10 @@ bool complex_arg(const Rule& r, std::string_view name) {
 /// The real type of the result's parts.
 DType part_type(const Rule& r) { return r.meta_result().dtype; }
 
+bool complex_result(const Rule& r) {
+  return is_complex(r.program.tensors.at(std::get<import::TensorRef>(r.node.results.at(0)).name).dtype);
+}
+
 /// An operand that is complex, real, or a number.
 Complex complex_operand(Rule& r, std::string_view name, DType t) {
   if (complex_arg(r, name)) {
@@ -118,7 +122,7 @@ void polar(Rule& r) {
 void convert(Rule& r) {
   const DType t = part_type(r);
   const bool from = complex_arg(r, "self");
-  const bool to = is_complex(r.program.tensors.at(std::get<import::TensorRef>(r.node.results.at(0)).name).dtype);
+  const bool to = complex_result(r);
   const T x = tensor(r, "self");
   if (from == to) return r.set(x.to(t));
   if (from) return r.set(x.select(-1, 0).to(t));
@@ -128,7 +132,7 @@ void convert(Rule& r) {
 /// The memory of pairs is that of twice as many real numbers.
 void view_dtype(Rule& r) {
   const bool from = complex_arg(r, "self");
-  const bool to = is_complex(r.program.tensors.at(std::get<import::TensorRef>(r.node.results.at(0)).name).dtype);
+  const bool to = complex_result(r);
   T x = tensor(r, "self");
   const auto twice = [&](std::vector<Expr> dims) {
     dims.pop_back();

@@ -12,6 +12,8 @@ Complex quotient(const Complex& a, const Complex& b);
 Complex apart(const T& pair);
 T join(const Complex& c);
 bool complex_arg(const Rule& r, std::string_view name);
+/// Whether the first result is complex: a factory's `dtype` may say otherwise than its operand.
+bool complex_result(const Rule& r);
 /// The real type of the result's parts.
 DType part_type(const Rule& r);
 /// An operand that is complex, real, or a number.

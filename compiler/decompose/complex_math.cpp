@@ -240,6 +240,7 @@ void copy(Rule& r) {
 
 void ones(Rule& r) {
   TensorType t = r.meta_result();
+  if (!complex_result(r)) return r.set(full(r.b, t.dtype, t.dims, 1));
   if (r.has("size")) r.agree_argument("size", t.dims);
   t.dims.pop_back();
   const T one(r.b, full(r.b, t.dtype, t.dims, 1));

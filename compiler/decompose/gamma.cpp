@@ -64,7 +64,7 @@ Gammas incomplete_gammas(const T& a, const T& x) {
   }
   const T q = 1.0 / (top * top);
   const T stirling = exp((1.0 / 12 - q * (1.0 / 360 - q * (1.0 / 1260))) / top);
-  const T integral = sum * half / (sqrt(top * (2 * M_PI)) * stirling);
+  const T product = sum * half / (sqrt(top * (2 * M_PI)) * stirling), integral = where(product != product, 0.0, product);  // 0 * inf
 
   const T large = a >= kLarge, near = x < a + 1.0;
   return {where(large, where(right, 1.0 - integral, -integral), where(near, below, 1.0 - beyond)),

@@ -40,8 +40,10 @@ void arithmetic(Rule& r) {
 
 void lcm(Rule& r) {
   const Pair p = pair(r, Want::any);
-  const T divisor = binary(Op::gcd, p.a, p.b);
-  r.set(abs(binary(Op::div_trunc, p.a, divisor) * p.b));  // 0 where both are
+  // As in C++, narrow integers are multiplied as wider ones, of which the magnitude is narrowed.
+  const DType wide = dtype_bytes(p.a.dtype()) < 4 ? DType::i32 : p.a.dtype();
+  const T a = p.a.to(wide), b = p.b.to(wide);
+  r.set(abs(binary(Op::div_trunc, a, binary(Op::gcd, a, b)) * b).to(p.out));  // 0 where both are
 }
 
 template <Op op>

@@ -480,3 +480,12 @@ case("steps that are no integers, to a size that moves", "x: float32[A,3]", ["a 
 for rows in ("4", "A"):
     for text in ("x[:n] != x", "x + x.new_zeros(n, 1)", "torch.where(x.index_select(0, torch.arange(n)) > 0, x, 0)"):
         case(f"a number that a broadcast settles, of {rows} rows: {text}", f"x: float32[{rows},3], k: int64[] ints 0 2", ["n = (1 + 3 * k).item()", "torch._check(n >= 1)", "torch._check(n <= x.shape[0])", f"y = {text}", "a = y.reshape(-1) * 1"], "a", seed=0)
+
+# Factories that make real tensors of complex ones; factors that keep a product from running over
+
+case("real tensors of the sizes of complex ones", "z: {T}[A,3]", ["a = torch.ones_like(z, dtype=torch.float32)", "b = torch.full_like(z, 2.5, dtype=torch.float64)", "c = torch.zeros_like(z, dtype=torch.bool)", "d = z.new_ones((2, 3), dtype=torch.int32)",
+     "e = torch.ones_like(z)", "f = torch.empty_like(z, dtype=torch.float32).fill_(3)"], "a, b, c, d, e, f", COMPLEX)
+case("outer products with factors", "x: {T}[5,4], u: {T}[5] special, v: {T}[4] special", ["a = torch.addr(x, u, v, alpha=0, beta=-2)", "b = torch.addr(x, u * 1e30, v * 1e30, alpha=0)", "c = torch.addr(x, u * 1e30, v * 1e30, alpha=1e-30)", "d = torch.addr(x * nan, u, v, beta=0, alpha=3)"],
+     "a, b, c, d", (torch.float32, torch.float64))
+case("least common multiples that run over", "x: {T}[40] ints -128 127, y: {T}[40] ints -128 127", ["a = torch.lcm(x, y)", "b = torch.lcm(x, x // 3)"], "a, b", (torch.int8, torch.int16))
+case("incomplete gamma functions of large arguments", "x: {T}[3] unit const", ["a = torch.tensor([3e38, 3e38, 1e30, 1e38, inf, 5.0], dtype=x.dtype) * (x[0] * 0 + 1)", "b = torch.tensor([2.0, 0.0, 3.0, 3e38, 1e38, 3e38], dtype=x.dtype)", "c = torch.igamma(a, b)", "d = torch.igammac(a, b)"], "c, d", (torch.float32, torch.float64))
