@@ -77,6 +77,31 @@ class Teller(nn.Module):
         return {"token": token, "ended": token == 51}
 
 
+class Speaker(nn.Module):
+    """A decoder of one layer with a static cache of 24 positions: logits of the last of `ids`, which stand behind all that came before."""
+
+    def __init__(self, words=40, width=32, heads=2, most=24):
+        super().__init__()
+        self.embed, self.place = nn.Embedding(words, width), nn.Embedding(most, width)
+        self.qkv, self.out, self.head = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.Linear(width, words)
+        self.heads, self.most = heads, most
+        self.register_buffer("keys", torch.zeros(heads, most, width // heads))
+        self.register_buffer("values", torch.zeros(heads, most, width // heads))
+        self.register_buffer("filled", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, ids):
+        at = self.filled + torch.arange(ids.shape[0])
+        x = self.embed(ids) + self.place(at)
+        q, k, v = (a.view(-1, self.heads, x.shape[1] // self.heads).transpose(0, 1) for a in self.qkv(x).chunk(3, -1))
+        self.keys.index_copy_(1, at, k)
+        self.values.index_copy_(1, at, v)
+        seen = torch.arange(self.most)[None] <= at[:, None]
+        y = nn.functional.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=seen)
+        x = x + self.out(y.transpose(0, 1).reshape(x.shape))
+        self.filled += ids.shape[0]
+        return {"logits": self.head(x[-1]), "filled": self.filled * 1}
+
+
 class Long(nn.Module):
     """Seconds of one thread: half of 10^12 operations in 250 steps."""
 
@@ -167,7 +192,9 @@ def main(o):
     serve("net_eights", shared + "max_batch_size: 8\n" + wait % (8, 60000000))
     serve("net_late", shared + "max_batch_size: 16\n" + wait % (16, 4000000))
     serve("net_whole", shared + 'input { name: "x" data_type: TYPE_FP32 dims: [ -1, 32 ] }\n')
-    serve("net_threads", shared + "instance_group { count: 2 kind: KIND_CPU }\n" + 'parameters { key: "threads" value { string_value: "1" } }\n')
+    several = "instance_group { count: %d kind: KIND_CPU }\n" + "".join(f'parameters {{ key: "{k}" value {{ string_value: "{v}" }} }}\n' for k, v in (("threads", "1"), ("spread", "always")))
+    serve("net_threads", shared + several % 2)
+    serve("net_spread", shared + several % 3 + "max_batch_size: 8\n" + wait % (8, 60000000))
     serve("versions", 'version_policy { all {} }\n', archive("v1", Net(), (x[:4],), ({0: batch},)))
     build(os.path.join(o.work, "models", "versions", "2", "model.so"), [os.path.join(o.work, "other.pt2")])
 
@@ -175,6 +202,7 @@ def main(o):
     ids, mask = torch.randint(0, 100, (6, 9)), torch.ones(6, 9, dtype=torch.int64)
     mask[:, 7:] = 0
     serve("text", "max_batch_size: 8\n" + wait % (3, 60000000), archive("text", text, (ids, mask), ({0: Dim("rows", min=1, max=8), 1: seq},) * 2))
+    serve("text_spread", 'parameters { key: "artifact" value { string_value: "../text/1/model.so" } }\n' + several % 2 + "max_batch_size: 8\n" + wait % (4, 60000000))
     r = text(ids, mask)
     keep("text", [ids, mask, r["pooled"], r["scores"], r["length"]])
     mixing, rows = Mixing(), torch.randn(7, 8)
@@ -204,6 +232,12 @@ def main(o):
         token = teller(token)["token"]
         tokens.append(token)
     keep("teller", [prompt, torch.cat(tokens)])
+
+    one = parameter % ("threads", "1")
+    patient = "sequence_batching { max_sequence_idle_microseconds: 600000000 oldest { max_candidate_sequences: %d } }\n"
+    serve("speaker", one + patient % 3 + parameter % ("sequences", "3"), archive("speaker", Speaker(), (prompt,), ({0: Dim("tokens", min=1, max=8)},)))
+    two = "instance_group { count: 2 kind: KIND_CPU }\n"
+    serve("speakers", one + two + patient % 4 + "".join(parameter % p for p in (("artifact", "../speaker/1/model.so"), ("sequences", "4"))))
 
     serve("long", "max_batch_size: 0\n" + parameter % ("threads", "1"), archive("long", Long(), (torch.ones(1),)))
 

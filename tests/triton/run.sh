@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh AOTC LIBRARY PYTHON WORK [DRIVER]: models made beside torch, served by the backend in tritonserver. 77: the server's environment is not there.
+# run.sh AOTC LIBRARY PYTHON WORK [--driver DIR] [--runtime DIR]: models made beside torch, served by the backend in tritonserver. 77: the server's environment is not there.
 #   AOTC_TRITON_VENV   that environment (default: ~/.cache/aotc/triton, which packaging/setup.sh makes)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -7,5 +7,6 @@ served=${AOTC_TRITON_VENV:-$HOME/.cache/aotc/triton}/bin/python
 [ -x "$served" ] || { echo "there is no $served (packaging/setup.sh makes it): skipped"; exit 77; }
 rm -rf "$4"
 mkdir -p "$4"
-"$3" "$here/make_models.py" --aotc "$1" --work "$4" ${5:+--gpu}
-exec "$served" "$here/server_test.py" --library "$2" --work "$4" ${5:+--driver "$5"}
+[[ " $* " == *" --driver "* ]] && gpu=--gpu
+"$3" "$here/make_models.py" --aotc "$1" --work "$4" ${gpu:+--gpu}
+exec "$served" "$here/server_test.py" --library "$2" --work "$4" "${@:5}"

@@ -1,6 +1,8 @@
 """The backend in a real tritonserver, driven by tritonclient over HTTP and gRPC; the answers are eager PyTorch's (make_models.py).
 
-    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8] [--driver DIR]     DIR: the emulated GPU's libcuda.so.1
+    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8] [--driver DIR] [--runtime DIR] [part ...]
+
+The driver's folder has the emulated GPU's libcuda.so.1, that of the runtime the package aotc_runtime.
 
 Nothing here depends on how fast the machine is: what is awaited is polled for minutes, and batches are made by queues that wait for their rows.
 Without nvidia-pytriton and tritonclient (packaging/setup.sh) the exit status is 77.
@@ -171,7 +173,7 @@ def configs(s):
     assert [v for v in o.values() if v == ("TYPE_FP32", [3, 2])] and [v for v in o.values() if v == ("TYPE_BF16", [1])], o
     assert config("teller")[0]["model_transaction_policy"]["decoupled"] is True
     assert config("net_whole")[0]["max_batch_size"] == 0
-    # One copy of an artifact, whoever serves it: five models of net's file, five of teller's.
+    # One copy of an artifact, whoever serves it: six models of net's file, five of teller's.
     loads = re.findall(r"aotc: (\S+): loaded for", s.said())
     assert sum("/net/1/" in p for p in loads) == 1 and sum("/teller/1/" in p for p in loads) == 1, loads
 
@@ -233,6 +235,27 @@ def batches(s, e):
     assert stats["success"]["count"] >= 240 and stats["fail"]["count"] == 0 and stats["compute_infer"]["ns"] > 0, stats
 
 
+def spread(s, e):
+    """What the server put together is divided among the instances that have nothing to do; a fault stays with its request."""
+    x, y = e["net.0"], e["net.1"]
+    name = s.get("/v2/models/net_spread/config")["output"][0]["name"]
+    for _ in range(5):
+        for i, r in enumerate(all_threads(s, [lambda i=i: s.infer("net_spread", {"x": x[i:i + 1]}) for i in range(8)])):
+            close(r.as_numpy(name), y[i:i + 1], "a row of eight, by three")
+    stats = s.stats("net_spread")
+    sizes = {b["batch_size"]: b["compute_infer"]["count"] for b in stats["batch_stats"]}
+    assert stats["execution_count"] == 15 and sizes == {2: 5, 3: 10} and stats["inference_stats"]["success"]["count"] == 40, stats
+    ids, mask = e["text.0"], e["text.1"]
+    bad = ids.copy()
+    bad[1, 2] = 1000
+    results = all_threads(s, [lambda i=i: s.infer("text_spread", {"ids": (bad if i == 1 else ids)[i:i + 1], "mask": mask[i:i + 1]}) for i in range(4)])
+    assert isinstance(results[1], InferenceServerException) and "index" in str(results[1]), results[1]
+    for i in (0, 2, 3):
+        close(results[i].as_numpy("pooled"), e["text.2"][i:i + 1], "beside a bad one")
+    for rs in all_threads(s, [lambda i=i: [s.infer("net_threads", {"x": x[i % 16:i % 16 + 1]}).as_numpy(name) - y[i % 16:i % 16 + 1] for _ in range(10)] for i in range(24)]):
+        assert not isinstance(rs, Exception) and all(abs(r).max() < 1e-4 for r in rs), rs
+
+
 def refused(s, e):
     """400, with the input, what was expected and what came; and the server goes on."""
     def ask(model, shape, kind, data, name="x", **more):
@@ -276,6 +299,78 @@ def sequences(s):
         raise AssertionError("a sequence without a start was taken")
     except InferenceServerException as error:
         assert "sequence" in str(error), error
+
+
+class Alone:
+    """A sequence's steps by the C ABI alone, in a context of its own."""
+
+    def __init__(self, model):
+        self.context = model.context(threads=1)
+
+    def step(self, ids):
+        logits, filled = self.context.run([ids])
+        return logits, filled
+
+
+def decoding(o, s):
+    """A decoder with a static cache: sequences of unlike lengths beside each other have the logits, to the bit, of contexts of their own; those for
+    which there is no room wait, or end by their timeout; what a sequence holds is free when it ends."""
+    if not o.runtime:
+        return print("     there is no aotc_runtime: skipped")
+    sys.path.insert(0, o.runtime)
+    import aotc_runtime
+
+    model = aotc_runtime.load(os.path.join(o.work, "models", "speaker", "1", "model.so"))
+    draw = numpy.random.default_rng(4)
+
+    def step(served, which, ids, alone, first=False, last=False, module=http, **more):
+        client = s.grpc if module is grpc else None
+        r = s.infer(served, {"ids": ids}, client=client, module=module, sequence_id=which, sequence_start=first, sequence_end=last, **more)
+        if alone:
+            logits, filled = alone.step(ids)
+            assert (r.as_numpy("logits") == logits).all() and (r.as_numpy("filled") == filled).all(), (served, which)
+        return int(r.as_numpy("logits").argmax())
+
+    def sequence(served, which, prompt, steps, module):
+        """A prompt, then what was said."""
+        alone, ids = Alone(model), prompt
+        for i in range(steps):
+            ids = numpy.array([step(served, which, ids, alone, i == 0, i == steps - 1, module)])
+    prompts = [draw.integers(0, 40, n) for n in (1, 8, 3, 5, 2, 7, 4, 6, 1, 8, 3, 5)]
+    lengths = [1, 9, 4, 16, 2, 11, 3, 7, 20, 1, 5, 12]
+    # In turns by one thread, three that live at once.
+    alone, ids = [Alone(model) for _ in range(3)], prompts[:3]
+    for turn in range(12):
+        for i in range(3):
+            last = (4, 12, 7)[i] - 1
+            if turn <= last:
+                ids[i] = numpy.array([step("speaker", 50 + i, ids[i], alone[i], turn == 0, turn == last, (http, grpc)[turn % 2])])
+    # At once, more than there is room for: the others wait until one has ended.
+    for served in ("speaker", "speakers"):
+        done = all_threads(s, [lambda i=i: sequence(served, 200 + i, prompts[i], lengths[i], (http, grpc)[i % 2]) for i in range(12)])
+        assert not any(done), done
+    # No room: told to who will not wait, and there is some when one of the three ends. What one has too much is its own fault.
+    held = [Alone(model) for _ in range(3)]
+    for i in range(3):
+        step("speaker", 300 + i, prompts[1], held[i], first=True)
+    try:
+        step("speaker", 303, prompts[0], None, first=True, timeout=100000)
+        raise AssertionError("a fourth sequence was taken")
+    except InferenceServerException as error:
+        assert "timeout" in str(error), error
+    step("speaker", 301, prompts[2], held[1], last=True)
+    fresh = Alone(model)
+    step("speaker", 303, prompts[3], fresh, first=True)
+    for _ in range(2):
+        step("speaker", 300, prompts[1], held[0])
+    try:
+        step("speaker", 300, prompts[0], None)
+        raise AssertionError("a token behind the end of the cache was taken")
+    except InferenceServerException as error:
+        assert "index" in str(error), error
+    step("speaker", 302, prompts[2], held[2], last=True)
+    step("speaker", 303, prompts[0], fresh, last=True)
+    step("speaker", 300, prompts[0], Alone(model), first=True, last=True)
 
 
 def training(s, e):
@@ -469,6 +564,8 @@ def bad_loads(o, s):
     attempt('max_batch_size: 4\ninput { name: "x" data_type: TYPE_INT32 dims: [ 32 ] }\n', "TYPE_INT32", "TYPE_FP32")
     attempt('max_batch_size: 4\ninput { name: "z" data_type: TYPE_FP32 dims: [ 32 ] }\n', "'z'", "x")
     attempt("max_batch_size: 2\n", "states", artifact=os.path.join(o.work, "models", "counter", "1", "model.so"))
+    attempt("sequence_batching { oldest { max_candidate_sequences: 17 } }\n", "max_candidate_sequences 17", "keeps 16", artifact=os.path.join(o.work, "models", "counter", "1", "model.so"))
+    attempt(parameter % ("spread", "sometimes"), "spread", "on, off or always")
     attempt("max_batch_size: 2\n", "no first dim of a variable size", artifact=os.path.join(o.work, "models", "found", "1", "model.so"))
     cut = os.path.join(o.work, "cut.so")
     with open(net, "rb") as f, open(cut, "wb") as to:
@@ -523,15 +620,19 @@ def main(o):
     s = Server(o, os.path.join(o.work, "models"), "--model-control-mode=explicit", "--load-model=*")
     try:
         begun = time.monotonic()
-        for name, part in {"configs": lambda: configs(s), "answers": lambda: answers(s, e), "batches": lambda: batches(s, e), "refused": lambda: refused(s, e),
-                           "sequences": lambda: sequences(s), "training": lambda: training(s, e), "streams": lambda: streams(s, e), "interrupted": lambda: interrupted(s), "bad loads": lambda: bad_loads(o, s),
+        for name, part in {"configs": lambda: configs(s), "answers": lambda: answers(s, e), "batches": lambda: batches(s, e), "spread": lambda: spread(s, e), "refused": lambda: refused(s, e),
+                           "sequences": lambda: sequences(s), "decoding": lambda: decoding(o, s), "training": lambda: training(s, e), "streams": lambda: streams(s, e), "interrupted": lambda: interrupted(s), "bad loads": lambda: bad_loads(o, s),
                            "reloads": lambda: reloads(o, s, e), "drains": lambda: drains(s, e)}.items():
+            if o.parts and name not in o.parts:
+                continue
             part()
             print(f"ok {name} ({time.monotonic() - begun:.1f} s)", flush=True)
     finally:
         if s.process.poll() is None:
             s.process.kill()
             s.process.wait()
+    if o.parts:
+        return
     abandoned(o, e)
     print("ok abandoned", flush=True)
     on_gpu(o, e)
@@ -544,4 +645,6 @@ if __name__ == "__main__":
     parser.add_argument("--work", required=True)
     parser.add_argument("--reloads", type=int, default=8)
     parser.add_argument("--driver", default="")
+    parser.add_argument("--runtime", default="", help="folder of the package aotc_runtime")
+    parser.add_argument("parts", nargs="*", help="which parts; default: all")
     main(parser.parse_args())

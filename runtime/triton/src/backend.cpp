@@ -9,6 +9,7 @@ using Json = nlohmann::json;
 
 struct BackendState {
   Artifacts artifacts;
+  Watch watch;
   TRITONBACKEND_MemoryManager* manager = nullptr;
 };
 
@@ -71,6 +72,7 @@ Status initialize(TRITONBACKEND_Model* handle) {
   if (Status s = config_of(handle, &config); !s) return s;
   model->name = name;
   model->artifacts = &state->artifacts;
+  model->watch = &state->watch;
   model->manager = state->manager;
   if (Status s = read_settings(config, &model->settings); !s) return s;
   std::string file = config.value("default_model_filename", "");

@@ -165,6 +165,12 @@ Status read_service(const Artifact& artifact, const Settings& settings, const Js
   if (out->states == States::sequence && !has_object(config, "sequence_batching"))
     return invalid(
         "runs of the artifact update states: the config needs sequence_batching, or the parameter 'states' as 'instance' or 'request'");
+  if (out->states == States::sequence && has_object(config["sequence_batching"], "oldest")) {
+    const int64_t most = integer(config["sequence_batching"]["oldest"], "max_candidate_sequences");
+    if (most > settings.sequences)
+      return invalid("sequence_batching has max_candidate_sequences " + std::to_string(most) + ", and an instance keeps " +
+                     std::to_string(settings.sequences) + " (parameter 'sequences')");
+  }
   if (Status s = compare(config.value("input", Json::array()), out->program.inputs, "input", out->max_batch > 0, false); !s) return s;
   if (Status s = compare(config.value("output", Json::array()), out->program.outputs, "output", out->max_batch > 0, true); !s) return s;
   int64_t instances = 0;

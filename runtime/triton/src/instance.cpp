@@ -8,6 +8,8 @@
 namespace aotc::triton {
 namespace {
 
+constexpr uint64_t kWorthwhile = 200000;  // ns of a run that is divided: waking a thread and waiting for it costs tens of thousands
+
 int32_t cpus() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -88,7 +90,15 @@ Status Instance::open(TRITONBACKEND_ModelInstance* handle) {
   for (size_t i = 0; i < std::max(program_.inputs.size(), next_.inputs.size()); ++i) in_.emplace_back(model_.manager);
   for (size_t i = 0; i < std::max(program_.outputs.size(), next_.outputs.size()); ++i) out_.emplace_back(model_.manager);
   for (size_t i = 0; i < settings.feedback.size(); ++i) fed_.emplace_back(model_.manager);
-  return service_.states == States::sequence ? Status{} : new_context(&context_);
+  if (service_.states == States::sequence) return {};
+  if (Status s = new_context(&context_); !s) return s;
+  helps_ = !cuda_ && service_.max_batch > 1 && service_.instances > 1 && settings.spread != Spread::off;
+  if (helps_) model_.crew.join(this);
+  return {};
+}
+
+Instance::~Instance() {
+  if (helps_) model_.crew.leave(this);
 }
 
 Status Instance::new_context(aotc::host::Context* out) const {
@@ -184,9 +194,46 @@ void Instance::serve(std::vector<Job>& jobs, uint64_t start) {
       (joins ? group : others).push_back(job);
       if (joins) rows += job->rows();
     }
-    serve_group(group, start);
+    helps_ ? spread(group, start) : serve_group(group, start);
     left.swap(others);
   }
+}
+
+void Instance::spread(const std::vector<Job*>& group, uint64_t start) {
+  struct Part {
+    Instance* by;
+    std::vector<Job*> jobs;
+  };
+  Crew& crew = model_.crew;
+  const bool worthwhile = model_.settings.spread == Spread::always || model_.last_run_ns.load(std::memory_order_relaxed) >= kWorthwhile;
+  std::vector<Part> parts;
+  parts.reserve(group.size());
+  parts.push_back({crew.take(this), {}});
+  try {
+    if (group.size() > 1 && worthwhile)
+      for (Instance* other : crew.take_idle(group.size() - 1)) parts.push_back({other, {}});
+    for (size_t p = 0; p < parts.size(); ++p)
+      parts[p].jobs.assign(group.begin() + static_cast<long>(group.size() * p / parts.size()),
+                           group.begin() + static_cast<long>(group.size() * (p + 1) / parts.size()));
+  } catch (...) {
+    for (const Part& part : parts) crew.give_back(part.by);
+    throw;
+  }
+  Latch latch(parts.size());
+  const auto serve = [&](Part& part) {
+    try {
+      part.by->serve_group(part.jobs, start);
+    } catch (const std::exception& e) {
+      for (Job* job : part.jobs)
+        if (job->status) job->status = internal(e.what());
+    }
+    crew.give_back(part.by);
+    latch.done();
+  };
+  for (size_t p = 1; p < parts.size(); ++p)
+    if (!parts[p].by->helper_.begin([&serve, &part = parts[p]] { serve(part); })) serve(parts[p]);
+  serve(parts[0]);
+  latch.wait();
 }
 
 void Instance::serve_group(const std::vector<Job*>& group, uint64_t start) {
@@ -203,6 +250,7 @@ void Instance::serve_group(const std::vector<Job*>& group, uint64_t start) {
     compute_start = now_ns();
     if (Status s = run(*context, program_, group, start, in, out); !s) return s;
     compute_end = now_ns();
+    model_.last_run_ns.store(compute_end - compute_start, std::memory_order_relaxed);
     return scatter(*context, program_, group, out, scattered);
   };
   const Status status = all();
@@ -393,10 +441,9 @@ Status Instance::run(aotc::host::Context& context, const Program& program, const
     constexpr uint64_t kLongest = uint64_t{1} << 50;  // in us: later than any end of the program
     if (all && most < kLongest)
       options.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(static_cast<int64_t>(begun + most * 1000)));
-    options.cancel = &watch_.cancelled();
-    watch_.begin(group);
+    const Watch::Run watched(*model_.watch, group);
+    options.cancel = &watched.cancelled();
     status = context.run(program.method, in.views, out.views, options);
-    watch_.end();
   } else {
     status = context.run(program.method, in.views, out.views);
   }

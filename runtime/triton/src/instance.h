@@ -1,8 +1,10 @@
 #pragma once
 // One instance of a model: a context, on a GPU a stream of its own, and the memory in which requests are put together.
+#include <atomic>
 #include <list>
 
 #include "config.h"
+#include "crew.h"
 #include "job.h"
 #include "watch.h"
 
@@ -16,12 +18,16 @@ struct ServedModel {
   Service service;
   std::shared_ptr<Artifact> artifact;  ///< that the config was read of
   Artifacts* artifacts = nullptr;
+  Watch* watch = nullptr;
   TRITONBACKEND_MemoryManager* manager = nullptr;
+  mutable Crew crew;                             ///< of its instances on CPUs, where there are batches
+  mutable std::atomic<uint64_t> last_run_ns{0};  ///< how long a run of theirs took
 };
 
 class Instance {
  public:
   static Status make(TRITONBACKEND_ModelInstance* handle, const ServedModel& model, std::unique_ptr<Instance>* out);
+  ~Instance();
   /// Serves the requests, all of which it takes.
   void execute(TRITONBACKEND_Request** requests, uint32_t n);
   /// UNAVAILABLE once the device is lost to this process.
@@ -44,6 +50,8 @@ class Instance {
   Status context_for(const Job& job, aotc::host::Context** out);
   void end_sequence(const Job& job);
   void serve(std::vector<Job>& jobs, uint64_t start);
+  /// A group, in parts by as many of the model's instances as have nothing to do.
+  void spread(const std::vector<Job*>& group, uint64_t start);
   void serve_group(const std::vector<Job*>& group, uint64_t start);
   void serve_steps(Job& job, uint64_t start);
 
@@ -73,7 +81,8 @@ class Instance {
   std::list<Sequence> sequences_;  ///< those that have ended first, without an id, then the least recently used
   std::vector<Buffer> in_, out_, fed_;
   std::vector<Place> made_;  ///< outputs that the response has and the run cannot write in place
-  Watch watch_;
+  Helper helper_;            ///< works for the model's other instances
+  bool helps_ = false;
   bool lost_ = false;
 };
 

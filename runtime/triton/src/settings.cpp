@@ -87,6 +87,10 @@ const Parameter kParameters[] = {
      [](const std::string& v, Settings* s) {
        return one_of<bool>(v, {{"on", true}, {"off", false}}, &s->batching);
      }},
+    {"spread", "on, off or always",
+     [](const std::string& v, Settings* s) {
+       return one_of<Spread>(v, {{"on", Spread::on}, {"off", Spread::off}, {"always", Spread::always}}, &s->spread);
+     }},
     {"states", "sequence, instance or request",
      [](const std::string& v, Settings* s) {
        s->states_given = true;

@@ -16,6 +16,12 @@ enum class States {
   request    ///< back to the initial content before each request
 };
 
+enum class Spread {
+  off,
+  on,     ///< where a run takes long enough for that
+  always  ///< however short runs are
+};
+
 /// `parameters` of config.pbtxt; README.md has the table.
 struct Settings {
   std::string artifact;  ///< empty: default_model_filename, else model.so, of the version's folder
@@ -25,6 +31,7 @@ struct Settings {
   int32_t device = AOTC_DEVICE_DEFAULT;
   uint32_t model_flags = 0, context_flags = 0;
   bool batching = true;
+  Spread spread = Spread::on;
   bool states_given = false;
   States states = States::sequence;
   int32_t sequences = 16;                                     ///< an instance's at one time

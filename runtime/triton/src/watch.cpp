@@ -7,7 +7,7 @@
 namespace aotc::triton {
 
 namespace {
-constexpr std::chrono::milliseconds kPause{2};
+constexpr std::chrono::milliseconds kPause{4};
 }  // namespace
 
 Watch::~Watch() {
@@ -19,42 +19,39 @@ Watch::~Watch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Watch::begin(const std::vector<Job*>& jobs) {
-  cancelled_ = 0;
-  if (!thread_.joinable()) {
-    try {
-      thread_ = std::thread([this] { look(); });
-    } catch (const std::system_error&) {
-      return;  // runs go on to their ends
-    }
-  }
+Watch::Run::Run(Watch& by, const std::vector<Job*>& jobs) : by_(by), jobs_(jobs) {
   bool wake;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    jobs_ = jobs;
-    ++run_;
-    wake = sleeps_;
+    const std::lock_guard<std::mutex> lock(by_.mutex_);
+    by_.runs_.push_back(this);
+    wake = by_.sleeps_;
+    if (!by_.thread_.joinable()) {
+      try {
+        by_.thread_ = std::thread([&watch = by_] { watch.look(); });
+      } catch (const std::system_error&) {
+        wake = false;  // runs go on to their ends
+      }
+    }
   }
-  if (wake) some_.notify_one();
+  if (wake) by_.some_.notify_one();
 }
 
-void Watch::end() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  jobs_.clear();
+Watch::Run::~Run() {
+  const std::lock_guard<std::mutex> lock(by_.mutex_);
+  by_.runs_.erase(std::find(by_.runs_.begin(), by_.runs_.end(), this));
 }
 
 void Watch::look() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     sleeps_ = true;
-    some_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    some_.wait(lock, [this] { return stop_ || !runs_.empty(); });
     sleeps_ = false;
-    const uint64_t run = run_;
     lock.unlock();
     std::this_thread::sleep_for(kPause);
     lock.lock();
-    if (run != run_ || jobs_.empty()) continue;  // it was a short one
-    if (std::all_of(jobs_.begin(), jobs_.end(), [](const Job* job) { return job->cancelled(); })) cancelled_ = 1;
+    for (Run* run : runs_)
+      if (std::all_of(run->jobs_.begin(), run->jobs_.end(), [](const Job* job) { return job->cancelled(); })) run->cancelled_ = 1;
   }
 }
 

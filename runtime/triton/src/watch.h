@@ -1,5 +1,5 @@
 #pragma once
-// Sees while a run is under way that nobody waits for its answer any more.
+// Sees while runs are under way that nobody waits for their answers any more.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -10,28 +10,39 @@
 
 namespace aotc::triton {
 
-/// The server says only when it is asked whether a request was cancelled: a thread asks it every few milliseconds while a run is under way,
-/// and sleeps while there is none. One run at a time; begin and end are calls of one thread.
+/// The server says only when it is asked whether a request was cancelled: one thread asks it every few milliseconds for all runs that are
+/// under way, and sleeps while there are none. Thread-safe.
 class Watch {
  public:
+  /// From its making to its end; the jobs are borrowed.
+  class Run {
+   public:
+    Run(Watch& by, const std::vector<Job*>& jobs);
+    ~Run();
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    /// Other than 0 once all of the jobs are cancelled.
+    const std::atomic<int32_t>& cancelled() const { return cancelled_; }
+
+   private:
+    friend class Watch;
+    Watch& by_;
+    const std::vector<Job*>& jobs_;
+    std::atomic<int32_t> cancelled_{0};
+  };
+
   Watch() = default;
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
-  /// cancelled() becomes other than 0 when all of the jobs are cancelled, until end() returns; the jobs are borrowed until then.
-  void begin(const std::vector<Job*>& jobs);
-  void end();
-  const std::atomic<int32_t>& cancelled() const { return cancelled_; }
 
  private:
   void look();
-  std::atomic<int32_t> cancelled_{0};
   std::mutex mutex_;
   std::condition_variable some_;
-  std::vector<Job*> jobs_;  ///< of the run that is under way. Within the mutex, as what follows
-  uint64_t run_ = 0;
+  std::vector<Run*> runs_;  ///< within the mutex, as what follows
   bool sleeps_ = false, stop_ = false;
-  std::thread thread_;
+  std::thread thread_;  ///< started with the first run
 };
 
 }  // namespace aotc::triton
