@@ -1,7 +1,10 @@
 // Clients of a service, each with a connection of its own and one request at a time: how many are answered a second, and how late.
 //
 //   c++ -std=c++17 -O2 tests/bench/serving/load.cpp -o load -lpthread
-//   ./load PORT PATH BODY HEAD CLIENTS SECONDS      BODY: a file, of which HEAD bytes are JSON (0: all of them)
+//   ./load PORT PATH BODY HEAD CLIENTS SECONDS [STEPS]      BODY: a file, of which HEAD bytes are JSON (0: all of them)
+//
+// With STEPS (from 2) each client sends sequences of so many requests: BODY.first, BODY, ..., BODY.last, with the text 1000000000 in the
+// JSON replaced by the client's number of as many digits.
 //
 // Prints a line of JSON. Times are microseconds. The first half second counts in "all" alone. Any answer but 200 is an error.
 #include <arpa/inet.h>
@@ -28,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 struct Client {
   int fd = -1;
   std::string got;
+  std::vector<std::string> requests;  ///< of a first step, one of the middle, a last one; or the only one
   std::vector<float> times;
   long errors = 0, asked = 0;
 
@@ -65,28 +69,44 @@ struct Client {
   }
 };
 
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream body;
+  body << file.rdbuf();
+  return body.str();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 7) {
-    std::fprintf(stderr, "usage: load PORT PATH BODY HEAD CLIENTS SECONDS\n");
+  if (argc != 7 && argc != 8) {
+    std::fprintf(stderr, "usage: load PORT PATH BODY HEAD CLIENTS SECONDS [STEPS]\n");
     return 2;
   }
+  const int steps = argc == 8 ? std::atoi(argv[7]) : 0;
   const int port = std::atoi(argv[1]), count = std::atoi(argv[5]);
   const double seconds = std::atof(argv[6]);
-  std::ifstream file(argv[3], std::ios::binary);
-  std::stringstream body;
-  body << file.rdbuf();
-  const std::string text = body.str(), head = std::atoi(argv[4]) ? std::string("Inference-Header-Content-Length: ") + argv[4] + "\r\n" : "";
-  const std::string request = std::string("POST ") + argv[2] +
-                              " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" + head +
-                              "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text;
+  const std::string file = argv[3], head = std::atoi(argv[4]) ? std::string("Inference-Header-Content-Length: ") + argv[4] + "\r\n" : "";
+  std::vector<std::string> requests;
+  for (const std::string& path :
+       steps > 1 ? std::vector<std::string>{file + ".first", file, file + ".last"} : std::vector<std::string>{file}) {
+    const std::string text = read(path);
+    requests.push_back(std::string("POST ") + argv[2] + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" +
+                       head + "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text);
+  }
   std::vector<Client> clients(static_cast<size_t>(count));
   for (Client& c : clients)
     if (!c.open(port)) {
       std::fprintf(stderr, "load: cannot connect\n");
       return 1;
     }
+  static constexpr char kNumber[] = "1000000000";
+  for (Client& c : clients) {
+    c.requests = requests;
+    const std::string own = std::to_string(1000000000 + getpid() % 100000 * 1000 + (&c - clients.data()));
+    for (std::string& r : c.requests)
+      if (const size_t at = steps > 1 ? r.find(kNumber) : std::string::npos; at != std::string::npos) r.replace(at, own.size(), own);
+  }
   const auto from = Clock::now() + std::chrono::milliseconds(500);
   const auto until = from + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   std::vector<std::thread> threads;
@@ -94,11 +114,14 @@ int main(int argc, char** argv) {
     threads.emplace_back([&] {
       while (true) {
         const auto begin = Clock::now();
-        if (begin >= until) break;
-        const bool fine = c.ask(request);
+        const long step = steps > 1 ? c.asked % steps : 0;
+        const bool over = begin >= until;
+        if (over && step == 0) break;
+        const bool fine = c.ask(c.requests[step == 0 ? 0 : over || step == steps - 1 ? 2 : 1]);
         const auto end = Clock::now();
         ++c.asked;
         if (!fine && ++c.errors) break;
+        if (over) break;  // what had begun was ended
         if (end >= from && end < until) c.times.push_back(std::chrono::duration<float, std::micro>(end - begin).count());
       }
     });

@@ -6,6 +6,7 @@ parameter repeats a few hundred numbers of its own.
     minilm   all-MiniLM-L6-v2's encoder, mean pooling; a sentence of 32 tokens a request
     resnet50 an image a request
     decoder  8 layers as SmolLM2-135M has 30; the next token after a prompt of 32
+    steps    the same layers one token at a time, with a cache of 128 positions in states: a request is a step of a sequence; no ONNX
     train    a training step of samples/train: 16 images and classes, the parameters are states; no ONNX
     mlp      three small layers: what a server itself costs. Only where it is named
 
@@ -49,13 +50,16 @@ class Layer(nn.Module):
         self.gate, self.up, self.down = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
         self.n1, self.n2 = nn.RMSNorm(width, eps=1e-5), nn.RMSNorm(width, eps=1e-5)
 
-    def forward(self, x, cos, sin):
+    def forward(self, x, cos, sin, cache=None):
         b, t, w = x.shape
         y = self.n1(x)
         q, k, v = (f(y).view(b, t, -1, 64).transpose(1, 2) for f in (self.q, self.k, self.v))
         turn = lambda a: a * cos + torch.cat([-a[..., 32:], a[..., :32]], -1) * sin
-        k, v = (a.repeat_interleave(3, 1) for a in (turn(k), v))
-        x = x + self.o(F.scaled_dot_product_attention(turn(q), k, v, is_causal=True).transpose(1, 2).reshape(b, t, w))
+        k, mask = turn(k), None
+        if cache is not None:
+            k, v, mask = cache(k, v)
+        k, v = (a.repeat_interleave(3, 1) for a in (k, v))
+        x = x + self.o(F.scaled_dot_product_attention(turn(q), k, v, attn_mask=mask, is_causal=mask is None).transpose(1, 2).reshape(b, t, w))
         y = self.n2(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
@@ -76,11 +80,42 @@ class Decoder(nn.Module):
         return F.linear(self.norm(x[:, -1]), self.embed.weight).argmax(-1, keepdim=True)
 
 
+class Cache(nn.Module):
+    """Keys and values of one layer, as states."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 3, most, 64))
+        self.register_buffer("values", torch.zeros(1, 3, most, 64))
+
+    def update(self, k, v, at):
+        self.keys.index_copy_(2, at, k)
+        self.values.index_copy_(2, at, v)
+        return self.keys, self.values, (torch.arange(self.keys.shape[2]) <= at)[None, None, None]
+
+
+class Steps(Decoder):
+    """One token a run, at the position behind the last. What is fed behind the cache's end overwrites its last position."""
+
+    def __init__(self, layers=8, most=128):
+        super().__init__(layers, most=most)
+        self.caches = nn.ModuleList(Cache(most) for _ in self.layers)
+        self.register_buffer("filled", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, input_ids):
+        at = self.filled.clamp(max=self.cos.shape[0] - 1)
+        x, cos, sin = self.embed(input_ids), self.cos[at], self.sin[at]
+        for layer, cache in zip(self.layers, self.caches, strict=True):
+            x = layer(x, cos, sin, lambda k, v, cache=cache: cache.update(k, v, at))
+        self.filled += 1
+        return F.linear(self.norm(x[:, -1]), self.embed.weight).argmax(-1, keepdim=True)
+
+
 def plain(net):
     """Each parameter: 251 numbers again and again, of the size that makes deep nets behave."""
     g = torch.Generator().manual_seed(1)
     for name, p in [*net.named_parameters(), *net.named_buffers()]:
-        if not p.is_floating_point() or name in ("cos", "sin"):
+        if not p.is_floating_point() or name in ("cos", "sin") or name.startswith("caches."):
             continue
         if name.endswith("running_var") or (p.dim() == 1 and name.endswith("weight")):
             p.data.fill_(0.7)  # one number, so that what is multiplied with it still repeats
@@ -102,6 +137,7 @@ NETS = {
     "resnet50": (resnet50, {"input": {"dtype": "FP32", "shape": [1, 3, 224, 224]}}),
     "mlp": (lambda: nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), {"input": {"dtype": "FP32", "shape": [1, 64]}}),
     "decoder": (Decoder, {"input_ids": dict(IDS, below=16000)}),
+    "steps": (Steps, {"input_ids": {"dtype": "INT64", "shape": [1, 1], "below": 16000}}),
 }
 TRAIN = {"images": {"dtype": "FP32", "shape": [16, 3, 16, 16]}, "classes": {"dtype": "INT64", "shape": [16], "below": 10}}
 
@@ -117,10 +153,11 @@ def exported(name, o, base):
         subprocess.run([sys.executable, os.path.join(HERE, "..", "..", "..", "samples", "train", "export.py"), folder, "conv", "1"], check=True, capture_output=True)
         return os.replace(os.path.join(folder, "conv.pt2"), base + ".pt2"), TRAIN
     make, inputs = NETS[name]
-    net, args, batch = plain(make()), drawn(inputs, 2), torch.export.Dim("batch", min=1, max=ROWS)
-    dims = [{0: batch} for _ in args]
+    stateful = name == "steps"
+    net, args, batch = plain(make(layers=o.layers) if name in ("decoder", "steps") else make()), drawn(inputs, 1 if stateful else 2), torch.export.Dim("batch", min=1, max=ROWS)
+    dims = [None if stateful else {0: batch} for _ in args]
     torch.export.save(torch.export.export(net, args, dynamic_shapes=tuple(dims), strict=False), base + ".pt2")
-    if o.onnx:
+    if o.onnx and not stateful:
         torch.onnx.export(net, args, base + ".onnx", dynamo=True, external_data=False, verbose=False, input_names=list(inputs), dynamic_shapes=tuple(dims))
     return None, inputs
 
@@ -133,9 +170,9 @@ def main(o):
         base = os.path.join(o.work, name)
         _, inputs = exported(name, o, base)
         with open(base + ".json", "w") as f:
-            json.dump({"inputs": inputs, "batch": name != "train"}, f)
+            json.dump({"inputs": inputs, "batch": name not in ("train", "steps"), "steps": 100 if name == "steps" else 0}, f)
         for suffix, target in ((".so", ["--cpu", o.cpu]), (".cuda.so", ["--cuda", o.cuda, "--mode", "reduce-overhead"])):
-            if target[1] and (suffix == ".so" or name in ("minilm", "resnet50")):
+            if target[1] and (suffix == ".so" or name in o.on_gpu.split(",")):
                 subprocess.run([o.aotc, "build", base + ".pt2", *target, "--quiet", "-o", base + suffix], check=True)
         print(name, {s: os.path.getsize(base + s) for s in (".so", ".cuda.so", ".onnx") if os.path.exists(base + s)}, flush=True)
 
@@ -146,6 +183,8 @@ if __name__ == "__main__":
     p.add_argument("--aotc", required=True)
     p.add_argument("--work", required=True)
     p.add_argument("--cpu", default="native")
-    p.add_argument("--cuda", help="also for this GPU: minilm and resnet50")
+    p.add_argument("--cuda", help="also for this GPU")
+    p.add_argument("--on-gpu", default="minilm,resnet50,decoder,steps,train", help="those that --cuda is for")
+    p.add_argument("--layers", type=int, default=8, help="of decoder and steps")
     p.add_argument("--onnx", action="store_true")
     main(p.parse_args())

@@ -1,6 +1,6 @@
 """Requests a second of an artifact behind Triton, behind the plain C++ service, and of the same program by ONNX Runtime behind a service of the same shape.
 
-    serving.py --models DIR --plain BIN --load BIN --triton BIN --backend libtriton_aotc.so [--ort BIN --ort-library libonnxruntime.so.1.32.0] [--out FILE]
+    serving.py --models DIR --plain BIN [--steps BIN] --load BIN --triton BIN --backend libtriton_aotc.so [--ort BIN --ort-library libonnxruntime.so.1.32.0] [--out FILE]
                [--clients 1,8,64] [--seconds 3] [--rounds 3] [--contexts N] [--batch 8] [--device N] [name ...]
 
 DIR is models.py's. All servers speak the v2 protocol with tensors as bytes over HTTP/1.1; each has N contexts (instances, threads that call Run) of one thread and joins up
@@ -26,6 +26,9 @@ import numpy
 
 TYPES = {"FP32": numpy.float32, "INT64": numpy.int64}
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the servers are here, whatever the environment says of proxies
+
+
+NUMBER = 1000000000  # of a sequence; load.cpp puts others in its place
 
 
 def free_port():
@@ -63,16 +66,28 @@ class Server:
         self.described = json.loads(get(port, f"/v2/models/{name}")[2])
         self.body, self.head = os.path.join(o.work, f"{name}.{kind}.body"), 0
 
-    def ask(self, inputs):
-        """The outputs, by place."""
+    def ask(self, inputs, sequence=""):
+        """The outputs, by place. A step of a sequence is the `first`, the `last` or a `next` one."""
         wired, data = [], b""
+        parameters = {"binary_data_output": True}
+        if sequence:
+            flags = [sequence == "first", sequence == "last"]
+            if self.kind == "triton":
+                parameters |= {"sequence_id": NUMBER, "sequence_start": flags[0], "sequence_end": flags[1]}
+            else:
+                wired.append({"name": "sequence", "shape": [3], "datatype": "INT64", "data": [NUMBER, *map(int, flags)]})
         for t in self.described["inputs"]:
+            if t["name"] not in inputs:
+                continue
             x = inputs[t["name"]]
             wired.append({"name": t["name"], "shape": x.shape, "datatype": t["datatype"], "parameters": {"binary_data_size": x.nbytes}})
             data += x.tobytes()
-        head = json.dumps({"inputs": wired, "parameters": {"binary_data_output": True}}).encode()
+        head = json.dumps({"inputs": wired, "parameters": parameters}).encode()
+        if sequence:
+            assert len(head) <= 512
+            head = head.ljust(512)  # all three of one length
         self.head = len(head)
-        with open(self.body, "wb") as f:
+        with open(self.body + ({"first": ".first", "last": ".last"}.get(sequence, "")), "wb") as f:
             f.write(head + data)
         status, headers, said = get(self.port, self.path, head + data, {"Inference-Header-Content-Length": str(len(head))})
         assert status == 200, (self.kind, status, said[:2000])
@@ -89,15 +104,24 @@ class Server:
         with open(f"/proc/{self.process.pid}/stat") as f:
             return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
+    def counts(self):
+        """Requests and runs so far; None: not told."""
+        if self.kind == "triton":
+            stats = json.loads(get(self.port, self.path.replace("/infer", "/stats"))[2])["model_stats"][0]
+            return stats["inference_count"], stats["execution_count"]
+        told = dict(line.split() for line in get(self.port, "/metrics")[2].decode().splitlines())
+        return int(told["aotc_requests_total"]), int(told["aotc_runs_total"])
+
     def load(self, o, clients):
-        before = self.used()
-        r = subprocess.run([o.load, str(self.port), self.path, self.body, str(self.head), str(clients), str(o.seconds)], capture_output=True, text=True,
+        before, counted = self.used(), self.counts()
+        r = subprocess.run([o.load, str(self.port), self.path, self.body, str(self.head), str(clients), str(o.seconds), *([str(o.steps_of)] if o.steps_of else [])], capture_output=True, text=True,
                            preexec_fn=lambda: os.sched_setaffinity(0, o.client_cpus))
         if r.returncode or not r.stdout:
             with open(self.log) as log:
                 raise RuntimeError(f"{self.kind} at {clients} clients: {r.stdout}{r.stderr}" + log.read()[-2000:])
         told = json.loads(r.stdout)
-        return told | {"cpu_ms": 1e3 * (self.used() - before) / max(1, told["all"])}
+        requests, runs = (b - a for a, b in zip(counted, self.counts(), strict=True))
+        return told | {"cpu_ms": 1e3 * (self.used() - before) / max(1, told["all"]), "rows_a_run": requests / max(1, runs)}
 
     def stop(self):
         if self.process.poll() is None:
@@ -109,7 +133,7 @@ class Server:
         self.process.wait()
 
 
-def repository(o, name, artifact, contexts, batch):
+def repository(o, name, artifact, contexts, batch, steps):
     """A folder for tritonserver with one model in it."""
     folder = os.path.join(o.work, "repositories", name)
     shutil.rmtree(folder, ignore_errors=True)
@@ -119,25 +143,26 @@ def repository(o, name, artifact, contexts, batch):
     kind = "KIND_CPU" if o.device < 0 else f"KIND_GPU gpus: [ {o.device} ]"
     with open(os.path.join(folder, name, "config.pbtxt"), "w") as f:
         f.write(f'backend: "aotc"\ninstance_group {{ kind: {kind} count: {contexts} }}\n' + (parameter % ("threads", "1") if o.device < 0 else ""))
-        f.write(f"max_batch_size: {batch}\ndynamic_batching {{}}\n" if batch > 1 else parameter % ("states", "instance"))
+        f.writelines(parameter % tuple(p.split("=", 1)) for p in o.parameter)
+        f.write(f"max_batch_size: {batch}\ndynamic_batching {{ {o.batching} }}\n" if batch > 1 else parameter % (("sequences", max(o.clients)) if steps else ("states", "instance")))
     return folder
 
 
-def servers(o, name, batched):
+def servers(o, name, batched, steps):
     """What starts each of them."""
-    contexts, batch = (o.contexts, o.batch) if batched else (1, 1)
+    contexts, batch = (o.contexts, o.batch if batched else 1) if batched or steps else (1, 1)
     artifact = os.path.join(o.models, name + (".so" if o.device < 0 else ".cuda.so"))
     plain = os.path.join(o.work, name + ".so")  # the service calls a model as its file
     if not os.path.exists(plain):
         os.symlink(os.path.abspath(artifact), plain)
     options = ["--host", "127.0.0.1", "--contexts", str(contexts), "--batch", str(batch), "--drain", "0", "--threads", "1"]
     port = free_port()
-    yield lambda: Server(o, "plain", name, [o.plain, plain, *options, "--port", str(port), *(["--device", str(o.device)] if o.device >= 0 else [])], port)
+    yield lambda: Server(o, "plain", name, [o.steps if steps else o.plain, plain, *options, "--port", str(port), *(["--device", str(o.device)] if o.device >= 0 else [])], port)
     backends = os.path.join(o.work, "backends")
     os.makedirs(os.path.join(backends, "aotc"), exist_ok=True)
     shutil.copy(o.backend, os.path.join(backends, "aotc", "libtriton_aotc.so"))
     port = free_port()
-    yield lambda: Server(o, "triton", name, [o.triton, "--model-repository=" + repository(o, name, artifact, contexts, batch), "--backend-directory=" + backends,
+    yield lambda: Server(o, "triton", name, [o.triton, "--model-repository=" + repository(o, name, artifact, contexts, batch, steps), "--backend-directory=" + backends,
                                              "--http-address=127.0.0.1", f"--http-port={port}", "--allow-grpc=false", "--allow-metrics=false", "--exit-timeout-secs=5",
                                              *o.triton_option], port)
     onnx = os.path.join(o.models, name + ".onnx")
@@ -151,22 +176,23 @@ def inputs_of(o, name):
         told = json.load(f)
     g = numpy.random.default_rng(3)
     draw = lambda i: g.standard_normal(i["shape"], numpy.float32) if i["dtype"] == "FP32" else g.integers(i.get("least", 0), max(i["below"], i.get("least", 0) + 1), i["shape"], numpy.int64)
-    return {k: draw(i) for k, i in told["inputs"].items()}, told["batch"]
+    return {k: draw(i) for k, i in told["inputs"].items()}, told["batch"], told.get("steps", 0)
 
 
 def measure(o, name, rows):
     """Adds to the rows; a server that does not start is told at the end, the others are asked."""
-    inputs, batched = inputs_of(o, name)
+    inputs, batched, o.steps_of = inputs_of(o, name)
     running, absent = [], []
     try:
-        for start in servers(o, name, batched):
+        for start in servers(o, name, batched, o.steps_of):
             try:
                 running.append(start())
             except RuntimeError as e:
                 absent.append(str(e))
         if not running:
             raise RuntimeError("; ".join(absent))
-        answers = [s.ask(inputs) for s in running]
+        asks = ("first", "next", "next", "last") if o.steps_of else ("",)
+        answers = [[y for a in asks for y in s.ask(inputs, a)] for s in running]
         apart = [max(float(numpy.abs(a.astype(numpy.float64) - b).max() / max(1e-9, numpy.abs(b).max())) for a, b in zip(x, answers[0], strict=True)) for x in answers]
         if max(apart) > o.apart:
             raise RuntimeError(f"{name}: answers are apart by {dict(zip([s.kind for s in running], apart, strict=True))}")
@@ -175,14 +201,14 @@ def measure(o, name, rows):
             for r in range(o.rounds):
                 for s in running[r % len(running):] + running[:r % len(running)]:
                     seen[s.kind].append(s.load(o, clients))
-            row = {"model": name, "clients": clients, "contexts": o.contexts if batched else 1, "batch": o.batch if batched else 1, "device": o.device}
+            row = {"model": name, "clients": clients, "contexts": o.contexts if batched or o.steps_of else 1, "batch": o.batch if batched else 1, "device": o.device} | ({"told": [*o.parameter, o.batching]} if o.parameter or o.batching else {})
             for kind, runs in seen.items():
-                row[kind] = {k: statistics.median(run[k] for run in runs) for k in ("rate", "p50", "p90", "p99", "cpu_ms")} | {"rates": [run["rate"] for run in runs]}
+                row[kind] = {k: statistics.median(run[k] for run in runs) for k in ("rate", "p50", "p90", "p99", "cpu_ms", "rows_a_run")} | {"rates": [run["rate"] for run in runs]}
             for a, b in (("triton", "plain"), ("ort", "plain"), ("triton", "ort")):
                 if a in seen and b in seen and all(run["rate"] for run in seen[b]):
                     row[f"{a}_over_{b}"] = statistics.median(x["rate"] / y["rate"] for x, y in zip(seen[a], seen[b], strict=True))
             rows.append(row)
-            show(row)
+            print(json.dumps(row), flush=True) if o.json else show(row)
     finally:
         for s in running:
             s.stop()
@@ -202,9 +228,10 @@ def main(o):
     o.server_cpus, o.client_cpus = set(cpus[:-clients] or cpus), set(cpus[-clients:])
     o.contexts = o.contexts or len(o.server_cpus)
     o.clients = [int(c) for c in o.clients.split(",")]
-    known = [n for n in ("minilm", "resnet50", "decoder", "train") if os.path.exists(os.path.join(o.models, n + (".so" if o.device < 0 else ".cuda.so")))]
-    print(f"{len(o.server_cpus)} processors serve, {len(o.client_cpus)} ask; {o.contexts} contexts of one thread, {o.batch} rows a batch, {o.rounds} rounds of {o.seconds} s in turns\n")
-    print("| model | clients | plain /s | p50, p99, processor ms | Triton /s | p50, p99, processor ms | ONNX Runtime /s | p50, p99, processor ms | Triton / plain | Triton / ONNX Runtime |\n" + "|---" * 10 + "|", flush=True)
+    known = [n for n in ("minilm", "resnet50", "decoder", "steps", "train") if (n != "steps" or o.steps) and os.path.exists(os.path.join(o.models, n + (".so" if o.device < 0 else ".cuda.so")))]
+    if not o.json:
+        print(f"{len(o.server_cpus)} processors serve, {len(o.client_cpus)} ask; {o.contexts} contexts of one thread, {o.batch} rows a batch, {o.rounds} rounds of {o.seconds} s in turns\n")
+        print("| model | clients | plain /s | p50, p99, processor ms | Triton /s | p50, p99, processor ms | ONNX Runtime /s | p50, p99, processor ms | Triton / plain | Triton / ONNX Runtime |\n" + "|---" * 10 + "|", flush=True)
     rows, failed = [], []
     with tempfile.TemporaryDirectory(prefix="serving") as o.work:
         for name in o.names or known:
@@ -223,7 +250,7 @@ if __name__ == "__main__":
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("models", "plain", "load", "triton", "backend"):
         p.add_argument("--" + name, required=True)
-    for name in ("ort", "ort-library", "out"):
+    for name in ("steps", "ort", "ort-library", "out"):
         p.add_argument("--" + name)
     p.add_argument("--clients", default="1,8,64")
     p.add_argument("--seconds", type=float, default=3)
@@ -231,7 +258,10 @@ if __name__ == "__main__":
     p.add_argument("--contexts", type=int)
     p.add_argument("--batch", type=int, default=8)
     p.add_argument("--device", type=int, default=-1)
+    p.add_argument("--json", action="store_true", help="prints rows as JSON instead of a table, with what is left out there: rows a run, the rounds")
     p.add_argument("--apart", type=float, default=1e-3, help="of the largest number of an answer, at most")
     p.add_argument("--triton-option", action="append", default=[], help="one more word for tritonserver")
+    p.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="one more for the backend")
+    p.add_argument("--batching", default="", help="what the config has in dynamic_batching")
     p.add_argument("names", nargs="*", metavar="name")
     main(p.parse_args())

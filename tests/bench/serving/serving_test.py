@@ -15,7 +15,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 p = argparse.ArgumentParser()
-for name in ("aotc", "plain", "load", "backend", "work"):
+for name in ("aotc", "plain", "steps", "load", "backend", "work"):
     p.add_argument("--" + name, required=True)
 o = p.parse_args()
 venv = os.environ.get("AOTC_TRITON_VENV") or os.path.expanduser("~/.cache/aotc/triton")
@@ -25,9 +25,9 @@ if not found:
     sys.exit(77)
 shutil.rmtree(o.work, ignore_errors=True)
 models = os.path.join(o.work, "models")
-subprocess.run([sys.executable, os.path.join(HERE, "models.py"), "--aotc", o.aotc, "--work", models, "--cpu", "portable", "mlp"], check=True)
+subprocess.run([sys.executable, os.path.join(HERE, "models.py"), "--aotc", o.aotc, "--work", models, "--cpu", "portable", "--layers", "1", "mlp", "steps"], check=True)
 out = os.path.join(o.work, "rows.jsonl")
-words = [sys.executable, os.path.join(HERE, "serving.py"), "--models", models, "--plain", o.plain, "--load", o.load, "--backend", o.backend, "--seconds", "0.5", "--rounds", "2", "--clients", "1,5",
+words = [sys.executable, os.path.join(HERE, "serving.py"), "--models", models, "--plain", o.plain, "--steps", o.steps, "--load", o.load, "--backend", o.backend, "--seconds", "0.5", "--rounds", "2", "--clients", "1,5",
          "--contexts", "2", "--out", out]
 r = subprocess.run([*words, "--triton", found[0], "mlp"], capture_output=True, text=True)
 assert r.returncode == 0, r.stdout + r.stderr
@@ -35,6 +35,12 @@ with open(out) as f:
     rows = [json.loads(line) for line in f]
 assert [(row["model"], row["clients"], row["contexts"], row["batch"]) for row in rows] == [("mlp", 1, 2, 8), ("mlp", 5, 2, 8)], rows
 assert all(len(row[kind]["rates"]) == 2 and row[kind]["p50"] <= row[kind]["p99"] for row in rows for kind in ("plain", "triton")) and r.stdout.count("| mlp |") == 2, r.stdout
+assert all(1 <= row[kind]["rows_a_run"] <= 8 for row in rows for kind in ("plain", "triton")), rows
+# Sequences, a client each: the steps of both are alike (serving.py compares them).
+r = subprocess.run([*words, "--triton", found[0], "--clients", "3", "--json", "steps"], capture_output=True, text=True)
+assert r.returncode == 0, r.stdout + r.stderr
+row = json.loads(r.stdout)
+assert (row["model"], row["clients"], row["contexts"], row["batch"]) == ("steps", 3, 2, 1) and row["triton"]["rows_a_run"] == row["plain"]["rows_a_run"] == 1, row
 r = subprocess.run([*words, "--triton", found[0], "--triton-option=--backend-config=nothing", "mlp"], capture_output=True, text=True)
 assert r.returncode == 1 and "triton does not serve mlp" in r.stderr and "failed: mlp" in r.stderr, r.stdout + r.stderr
 with open(out) as f:
