@@ -158,7 +158,7 @@ def configs(s):
         dims = lambda kind: {t["name"]: (t["data_type"], t["dims"]) for t in c[kind]}
         return c, dims("input"), dims("output")
     c, i, o = config("net")
-    assert c["max_batch_size"] == 16 and "dynamic_batching" in c and i == {"x": ("TYPE_FP32", [32])} and list(o.values()) == [("TYPE_FP32", [8])], c
+    assert c["max_batch_size"] == 16 and int(c["dynamic_batching"]["max_queue_delay_microseconds"]) == 1 and i == {"x": ("TYPE_FP32", [32])} and list(o.values()) == [("TYPE_FP32", [8])], c
     assert [(g["kind"], g["count"]) for g in c["instance_group"]] == [("KIND_CPU", 1)], c
     c, i, o = config("text")
     assert i == {"ids": ("TYPE_INT64", [-1]), "mask": ("TYPE_INT64", [-1])}, i

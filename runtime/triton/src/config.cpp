@@ -134,7 +134,8 @@ Status complete(const Artifact& artifact, const Settings& settings, Json* config
     (*config)["output"] = describe(first.outputs, settings.feedback.empty() ? first.outputs : next.outputs, max_batch > 0);
   const bool scheduled =
       has_object(*config, "dynamic_batching") || has_object(*config, "sequence_batching") || has_object(*config, "ensemble_scheduling");
-  if (!scheduled && max_batch > 1 && states == States::none) (*config)["dynamic_batching"] = Json::object();
+  // What the server has set aside for an instance is joined by what comes before it begins only where there is a delay.
+  if (!scheduled && max_batch > 1 && states == States::none) (*config)["dynamic_batching"] = {{"max_queue_delay_microseconds", 1}};
   if (!scheduled && states == States::sequence)
     (*config)["sequence_batching"] = {{"max_sequence_idle_microseconds", 60000000},
                                       {"oldest", {{"max_candidate_sequences", settings.sequences}}}};

@@ -144,7 +144,8 @@ def repository(o, name, artifact, contexts, batch, steps):
     with open(os.path.join(folder, name, "config.pbtxt"), "w") as f:
         f.write(f'backend: "aotc"\ninstance_group {{ kind: {kind} count: {contexts} }}\n' + (parameter % ("threads", "1") if o.device < 0 else ""))
         f.writelines(parameter % tuple(p.split("=", 1)) for p in o.parameter)
-        f.write(f"max_batch_size: {batch}\ndynamic_batching {{ {o.batching} }}\n" if batch > 1 else parameter % (("sequences", max(o.clients)) if steps else ("states", "instance")))
+        batching = f"dynamic_batching {{ {o.batching} }}\n" if o.batching else ""  # else the backend's
+        f.write(f"max_batch_size: {batch}\n{batching}" if batch > 1 else parameter % (("sequences", max(o.clients)) if steps else ("states", "instance")))
     return folder
 
 
@@ -262,6 +263,6 @@ if __name__ == "__main__":
     p.add_argument("--apart", type=float, default=1e-3, help="of the largest number of an answer, at most")
     p.add_argument("--triton-option", action="append", default=[], help="one more word for tritonserver")
     p.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="one more for the backend")
-    p.add_argument("--batching", default="", help="what the config has in dynamic_batching")
+    p.add_argument("--batching", default="", help="what the config has in dynamic_batching; default: what the backend fills in")
     p.add_argument("names", nargs="*", metavar="name")
     main(p.parse_args())
