@@ -74,11 +74,9 @@ bool Helper::begin(std::function<void()> work) {
       thread_ = std::thread([this] { loop(); });
     } catch (const std::system_error&) { return false; }
   }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    work_ = std::move(work);
-  }
-  some_.notify_one();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  work_ = std::move(work);
+  some_.notify_one();  // within: whoever sees the work done may end this
   return true;
 }
 
