@@ -259,6 +259,21 @@ TEST_CASE("gemm against fp64", "[gemm]") {
   }
 }
 
+TEST_CASE("register tiles of any number of steps against fp64", "[gemm]") {
+  std::mt19937 rng(59);
+  for (const Entry& e : kEntries) {
+    if (e.dtype != DType::f32) continue;
+    for (int64_t m : {19, 24, 28, 35, 54})
+      for (int64_t k : {1, 2, 3, 4, 5, 7, 255, 256, 257, 258, 259, 263})
+        for (int i = 0; i < 4; ++i) {
+          Case c{};
+          c.m = m, c.n = i < 2 ? 16 : 40, c.k = k, c.packed = half_weights(e) || k % 2, c.pack_a = i % 2, c.mc = 64, c.kc = 512,
+          c.kp = 1024;
+          check(e, c, rng);
+        }
+  }
+}
+
 TEST_CASE("rows with tiny numbers against fp64", "[gemm]") {
   std::mt19937 rng(53);
   auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };

@@ -121,14 +121,16 @@ struct AttentionRun : AttentionRows<E, Acc> {
         for (int64_t j = 0; j < width; j += kPanel) {
           const int64_t vecs = ceil_div(min_of(kPanel, width - j), W);
           Acc* panel = kp + j * e;
-          for (int64_t v = 0; v < vecs; v += kMaxNv)
+          for (int64_t v = 0; v < vecs; v += kMaxNv) {
+            RowTiles each(n, tiles);
             for (int64_t t = 0; t < tiles; ++t) {
-              const int64_t i0 = t * n / tiles, tr = (t + 1) * n / tiles - i0;
+              const auto [i0, tr] = each.next();
               const char* bp = reinterpret_cast<const char*>(panel + v * W);
               kMicro<P, false>.fn[tr - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](e, reinterpret_cast<const char*>(q + i0 * e),
                                                                                  tr * sizeof(Acc), bp, kPanel * sizeof(Acc),
                                                                                  s + i0 * kvb + j + v * W, kvb, true, bp, 0, nullptr);
             }
+          }
         }
       }
       for (int64_t i = 0; i < n; ++i) {
@@ -149,13 +151,15 @@ struct AttentionRun : AttentionRows<E, Acc> {
           bp = reinterpret_cast<const Acc*>(vb + s0 * vs + c), stride = vs;
         else if (fresh)
           pack_cols(vb + s0 * vs + c * ve, vs, ve, few ? width : copied, cols, vecs * W, vp + c * kvb, kPanel);
-        for (int64_t v = 0; v < vecs; v += kMaxNv)
+        for (int64_t v = 0; v < vecs; v += kMaxNv) {
+          RowTiles each(n, tiles);
           for (int64_t t = 0; t < tiles; ++t) {
-            const int64_t i0 = t * n / tiles, tr = (t + 1) * n / tiles - i0;
+            const auto [i0, tr] = each.next();
             kMicro<P, true>.fn[tr - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](
                 width, reinterpret_cast<const char*>(s + i0 * kvb), kvb * sizeof(Acc), reinterpret_cast<const char*>(bp + v * W),
                 stride * sizeof(Acc), o + i0 * evp + c + v * W, evp, false, reinterpret_cast<const char*>(bp), 0, nullptr);
           }
+        }
       }
     }
     this->store(b, hkv, r0, n, o, l);

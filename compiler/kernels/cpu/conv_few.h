@@ -195,8 +195,9 @@ struct ConvFew : ConvLastRows<G> {
           }
           for (int64_t part = 0; part < parts; ++part) {
             const bool first = cut + part == 0, finishes = finish_in_tiles.n && cut + 1 == cuts && part + 1 == parts;
+            RowTiles each(count, tiles);
             for (int64_t t = 0; t < tiles; ++t) {
-              const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
+              const auto [r0, r] = each.next();
               const TileFinish fin = {&finish_in_tiles, p0 + r0, g * s.cog + c + v * W, last};
               if (cut + 1 < cuts) ask_for(line, lines, len * kLineBytes, t, tiles);
               kFewTiles<P>.fn[r - 1][nv - 1](line + part * lines / parts, line + (part + 1) * lines / parts, len / P::kGroup,

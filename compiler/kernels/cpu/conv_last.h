@@ -84,9 +84,10 @@ struct ConvLast : ConvLastRows<G> {
           for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
             const int64_t kn = min_of<int64_t>(cfg->kc, klen - k0), steps = ceil_div(kn, P::kGroup);
             const char* b = reinterpret_cast<const char*>(wp + k0 * kPanel);
-            for (int64_t v = 0; v < vecs; v += kMaxNv)
+            for (int64_t v = 0; v < vecs; v += kMaxNv) {
+              RowTiles each(count, tiles);
               for (int64_t t = 0; t < tiles; ++t) {
-                const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
+                const auto [r0, r] = each.next();
                 const int64_t nv = min_of<int64_t>(kMaxNv, vecs - v);
                 const int64_t last = min_of<int64_t>(W, width - (v + nv - 1) * W);
                 const TileFinish fin = {&finish_in_tiles, p0 + r0, g * s.cog + c + v * W, last};
@@ -101,6 +102,7 @@ struct ConvLast : ConvLastRows<G> {
                       finish_in_tiles.n && to == in.end() ? &fin : nullptr);
                 }
               }
+            }
           }
         }
         if (ks + klen >= s.k && !finish_in_tiles.n)

@@ -76,11 +76,15 @@ struct DepthwiseLast {
     }
   }
 
+  /// Whether the weights of any vector of channels are read where they are.
+  bool reads_panels() const { return sizeof(E) == sizeof(Acc) && cfg->w_packed; }
+  const E* taps_in_panel(int64_t c) const { return w + c / kPanel * kPanel * k + c % kPanel; }
+
   void load_taps(int64_t c, int64_t count) {
     const int64_t panel = c / kPanel * kPanel, lane = c % kPanel;
     if constexpr (sizeof(E) == sizeof(Acc)) {
-      if (cfg->w_packed) {
-        taps = w + panel * k + lane, tap_step = kPanel;
+      if (reads_panels()) {
+        taps = taps_in_panel(c), tap_step = kPanel;
         return;
       }
     }
@@ -125,17 +129,26 @@ struct DepthwiseLast {
     }
   }
 
-  /// Output columns of a row for one vector of channels.
+  /// Output columns of a row for `vecs` vectors of channels, one after another.
   struct Row {
     const E* image;  // at the first of the channels
     const Line *begin, *end;
-    int64_t count;  // of channels
+    int64_t count, vecs, channel;  // channels of a vector; the first one
+    const Acc* taps;               // of the first vector; of more than one they are in panels
   };
+  /// The vector after `row`'s first.
+  Row next_vector(const Row& row) const {
+    Row next = row;
+    next.image += W, next.channel += W;
+    if constexpr (sizeof(E) == sizeof(Acc)) next.taps = taps_in_panel(next.channel);
+    return next;
+  }
   /// Where the sums of a run of columns go: ld apart, or with a finish to row and column of its results.
   struct Sums {
     Acc* acc;
     int64_t ld;
     TileFinish fin;
+    Sums next_vector() const { return {acc + W, ld, {fin.finish, fin.row, fin.column + W, fin.last}}; }
     template <int N>
     __attribute__((always_inline)) void put(V (&sum)[N][1], int64_t at) const {
       if constexpr (kFinishes<Acc>) {
@@ -160,7 +173,7 @@ struct DepthwiseLast {
     for (int64_t ch = 0; ch < channels; ++ch)
       for (const Line* l = row.begin; l != row.end; ++l) {
         const E* p = row.image + l->at + first * pitch;
-        const Acc* t = taps + (l->tap + ch) * tap_step;
+        const Acc* t = row.taps + (l->tap + ch) * tap_step;
         V w_of[KW];
 #pragma GCC unroll 8
         for (int i = 0; i < KW; ++i) w_of[i] = Vec<Acc>::load(t + i * step);
@@ -192,7 +205,8 @@ struct DepthwiseLast {
       for (int64_t kw = lo; kw < hi; ++kw) {
         const V v = load<kWhole>(row.image + l->at + (first + kw * d) * s.c, row.count);
         for (int64_t ch = 0; ch < (kGroups ? s.cg : 1); ++ch)
-          sum[0][0] = Vec<Acc>::fma(kGroups ? spread(v, ch) : v, Vec<Acc>::load(taps + (l->tap + kw * s.cg + ch) * tap_step), sum[0][0]);
+          sum[0][0] =
+              Vec<Acc>::fma(kGroups ? spread(v, ch) : v, Vec<Acc>::load(row.taps + (l->tap + kw * s.cg + ch) * tap_step), sum[0][0]);
       }
     to.put(sum, at_sum);
   }
@@ -207,7 +221,7 @@ struct DepthwiseLast {
     for (int64_t ch = 0; ch < channels; ++ch)
       for (const Line* l = row.begin; l != row.end; ++l)
         for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-          const V w_of = Vec<Acc>::load(taps + (l->tap + kw * channels + ch) * tap_step);
+          const V w_of = Vec<Acc>::load(row.taps + (l->tap + kw * channels + ch) * tap_step);
           const E* p = row.image + l->at + (first + kw * s.dilation[2]) * s.c;
 #pragma GCC unroll 8
           for (int u = 0; u < kU; ++u) {
@@ -219,27 +233,31 @@ struct DepthwiseLast {
     to.put(sum, at_sum);
   }
 
-  /// Columns [j0, j1): in blocks, the last of which may begin before its predecessor ends. KW 0: any kernel.
+  /// Columns [j0, j1): in blocks, the last of which may begin before its predecessor ends. KW 0: any kernel. All vectors of a block, one
+  /// after another: a pixel's lines are read while they are near, and in the order of memory.
   template <int KW, int S, bool kWhole, bool kGroups>
   void columns(const Row& row, int64_t j0, int64_t j1, const Sums& to) const {
     const int64_t stride = KW ? S : s.stride[2], reach = (kU - 1) * stride + (s.kernel[2] - 1) * s.dilation[2];
     for (int64_t j = j0; j < j1; j += kU) {
       if (j > j0) j = max_of(j0, min_of(j, j1 - kU));
-      const int64_t first = j * stride - s.pad[2], last = first + reach, beyond = KW / 2;
-      if (j + kU <= j1 && first >= 0 && last < s.in[2]) {
-        if constexpr (KW > 0)
-          block<KW, S, kWhole, kGroups, false>(row, j, to, j - j0);
-        else
-          apart<kWhole, kGroups>(row, j, to, j - j0);
-        continue;
-      }
-      if constexpr (KW > 0) {
-        if (j + kU <= j1 && first >= -beyond && last < s.in[2] + beyond) {
-          block<KW, S, kWhole, kGroups, true>(row, j, to, j - j0);
-          continue;
+      const int64_t first = j * stride - s.pad[2], last = first + reach, beyond = KW / 2, j_end = min_of(j + kU, j1);
+      const bool whole = j + kU <= j1, inside = whole && first >= 0 && last < s.in[2];
+      const bool border = KW > 0 && whole && first >= -beyond && last < s.in[2] + beyond;
+      Row of = row;
+      Sums sums = to;
+      for (int64_t v = 0; v < row.vecs; ++v) {
+        if (v) of = next_vector(of), sums = sums.next_vector();
+        if (inside) {
+          if constexpr (KW > 0)
+            block<KW, S, kWhole, kGroups, false>(of, j, sums, j - j0);
+          else
+            apart<kWhole, kGroups>(of, j, sums, j - j0);
+        } else if (border) {
+          if constexpr (KW > 0) block<KW, S, kWhole, kGroups, true>(of, j, sums, j - j0);
+        } else {
+          for (int64_t i = j; i < j_end; ++i) column<kWhole, kGroups>(of, i, sums, i - j0);
         }
       }
-      for (int64_t i = j; i < min_of(j + kU, j1); ++i) column<kWhole, kGroups>(row, i, to, i - j0);
     }
   }
   using Columns = void (DepthwiseLast::*)(const Row&, int64_t, int64_t, const Sums&) const;
@@ -277,11 +295,12 @@ struct DepthwiseLast {
         for (int64_t h = band * s.out[1] / bands; h < h1; h += together) {
           const int64_t rows = min_of(together, h1 - h), len = j1 - j0;
           find_lines(od, h, rows);
-          for (int64_t c = c0; c < c1; c += W) {
+          for (int64_t c = c0, vecs = 1; c < c1; c += vecs * W) {
             const int64_t count = min_of<int64_t>(W, s.c - c);
+            vecs = reads_panels() && count == W ? (min_of<int64_t>(c1, s.c) - c) / W : 1;
             load_taps(c, count);
             for (int64_t r = 0; r < rows; ++r) {
-              const Row row{image + c, line + (r ? row_end[r - 1] : 0), line + row_end[r], count};
+              const Row row{image + c, line + (r ? row_end[r - 1] : 0), line + row_end[r], count, vecs, c, taps};
               const int64_t pixel = (plane * s.out[1] + h + r) * s.out[2] + j0;
               const Sums to = {tile + r * len * ld + c - c0, ld, {finish.n ? &finish : nullptr, pixel, c, count}};
               (this->*(count == W ? whole : part))(row, j0, j1, to);

@@ -211,14 +211,16 @@ struct ConvTile {
         for (int64_t k0 = 0; k0 < klen; k0 += cfg->kc) {
           const int64_t kn = min_of<int64_t>(cfg->kc, klen - k0);
           const char* b0 = reinterpret_cast<const char*>(wp + k0 * kPanel);
-          for (int64_t v = 0; v < vecs; v += kMaxNv)
+          for (int64_t v = 0; v < vecs; v += kMaxNv) {
+            RowTiles each(count, tiles);
             for (int64_t t = 0; t < tiles; ++t) {
-              const int64_t r0 = t * count / tiles, r = (t + 1) * count / tiles - r0;
+              const auto [r0, r] = each.next();
               const Acc* a0 = cols + r0 * krows + (G::kPairs ? k0 / 2 : k0) * r;
               micro_tile<P>(r, min_of<int64_t>(kMaxNv, vecs - v), kn, reinterpret_cast<const char*>(a0), r * sizeof(Acc),
                             b0 + v * W * P::kBytesB * P::kGroup, b_stride, out + r0 * ldc + v * W, ldc, ks + k0 == 0,
                             t == 0 && cfg->w_packed ? kn / P::kGroup * b_stride : 0);
             }
+          }
         }
         if (ks + klen == s.k) {
           turn(out, ldc, count, width, ld_turned);

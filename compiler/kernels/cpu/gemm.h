@@ -281,11 +281,9 @@ struct GemmRun {
       if (asks) flags.clear(), steps_unasked = 0;  // what packing and epilogues have raised
     }
     int64_t since = 0;
-    // Tile t begins at row t * rows / tiles.
-    const int64_t whole = r.rows / tiles, rest = r.rows % tiles;
-    for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
-      n_rows = whole, part += rest;
-      if (part >= tiles) ++n_rows, part -= tiles;
+    RowTiles each(r.rows, tiles);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const auto [r0, n_rows] = each.next();
       if (ends_before(steps * n_rows * nv)) return;
       Acc* out = r.c + r0 * r.ldc + v * W;
       const TileFinish in_tile = {&finish, r.m0 + r0, r.n0 + v * W, last};
@@ -379,13 +377,13 @@ struct GemmRun {
     using P = typename G::Packed;
     const int64_t rows = u.rows(), cols = u.cols(), tiles = tile_rows(rows), steps = ceil_div(k, P::kGroup);
     constexpr int64_t b_stride = AOTC_PANEL_N * sizeof(EB) * P::kGroup, kColumns = kMaxNv * W;
-    const int64_t whole = rows / tiles, rest = rows % tiles, panel_bytes = panel_rows() * AOTC_PANEL_N * int64_t{sizeof(EB)};
+    const int64_t panel_bytes = panel_rows() * AOTC_PANEL_N * int64_t{sizeof(EB)};
     if constexpr (kPartsTiny<P>) flags.clear();
     int64_t since = 0;
-    for (int64_t t = 0, r0 = 0, part = 0, n_rows; t < tiles; ++t, r0 += n_rows) {
-      if (ends()) return;
-      n_rows = whole, part += rest;
-      if (part >= tiles) ++n_rows, part -= tiles;
+    RowTiles each(rows, tiles);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const auto [r0, n_rows] = each.next();
+      if (ends_before(steps * n_rows * ceil_div(cols, W))) return;
       const char* ap = reinterpret_cast<const char*>(a_pack + r0 * packed_rows(k));
       if (a_in_place) ap = reinterpret_cast<const char*>(a_of_unit + r0 * a_rs);
       const int64_t stride = a_in_place ? a_rs * sizeof(E) : n_rows * sizeof(Acc);
@@ -409,7 +407,7 @@ struct GemmRun {
           }
         }
         const MicroFn fn = nv == kMaxNv && last == W ? most : tile_of(nv, last);
-        fn(steps, ap, stride, b, b_stride, tile, kColumns, true, b + panel_bytes, b_stride, &fin);
+        fn(steps, ap, stride, b, b_stride, tile, kColumns, true, b + panel_bytes, t ? 0 : b_stride, &fin);
       }
     }
   }

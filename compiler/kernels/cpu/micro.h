@@ -110,22 +110,23 @@ constexpr int kChains = MR* NV <= 2   ? 4
                         : MR* NV <= 6 ? 2
                                       : 1;
 
-template <class P, int MR, int NV, bool RowA, bool Fin, int kSets = kChains<MR, NV>>
-__attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b, int64_t b_stride,
-                                     void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step,
-                                     [[maybe_unused]] const void* tile_finish) {
-  [[maybe_unused]] const auto* fin = static_cast<const TileFinish*>(tile_finish);
+}  // namespace
+
+#if !defined(__AVX512F__)
+#include "micro_avx2.h"
+#endif
+
+namespace {
+
+/// acc = the sums of micro's steps, those of step s in set s % kSets.
+template <class P, bool RowA, int MR, int NV, int kSets>
+__attribute__((always_inline)) inline void sum_steps(typename P::V (&acc)[kSets][MR][NV], int64_t steps, const char* a, int64_t a_stride,
+                                                     const char* b, int64_t b_stride, const char* pf, int64_t pf_step) {
   using T = typename P::Acc;
   using V = typename P::V;
-  constexpr int W = Vec<T>::kLanes;
-  constexpr int kVecB = W * P::kBytesB * P::kGroup;
+  constexpr int kVecB = Vec<T>::kLanes * P::kBytesB * P::kGroup;
   const int64_t a_step = RowA ? P::kBytesA * P::kGroup : a_stride * (P::kBytesA == 2 ? 1 : P::kGroup);
-  T* c = static_cast<T*>(c_out);
-  if constexpr (Fin && kFinishes<T>) {
-    if (fin && fin->finish->ahead) finish_ahead<MR, NV>(*fin);
-  }
   // Every loop over acc is unrolled, or it lies in memory.
-  V acc[kSets][MR][NV];
 #pragma GCC unroll 4
   for (int s = 0; s < kSets; ++s)
 #pragma GCC unroll 16
@@ -168,7 +169,36 @@ __attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, in
       at += kUnroll * a_step;
   }
   for (; s < steps; ++s, at += a_step, b += b_stride) step(acc[0], b, at);
-    // Each pass sums from zero and is added once: the error grows with k/kc + kc, not with k.
+}
+
+template <class P, int MR, int NV, bool RowA, bool Fin, int kSets = kChains<MR, NV>>
+__attribute__((noinline)) void micro(int64_t steps, const char* __restrict a, int64_t a_stride, const char* __restrict b, int64_t b_stride,
+                                     void* c_out, int64_t ldc, bool first, const char* pf, int64_t pf_step,
+                                     [[maybe_unused]] const void* tile_finish) {
+  [[maybe_unused]] const auto* fin = static_cast<const TileFinish*>(tile_finish);
+  using T = typename P::Acc;
+  using V = typename P::V;
+  constexpr int W = Vec<T>::kLanes;
+  T* c = static_cast<T*>(c_out);
+  if constexpr (Fin && kFinishes<T>) {
+    if (fin && fin->finish->ahead) finish_ahead<MR, NV>(*fin);
+  }
+  V acc[kSets][MR][NV];
+#if !defined(__AVX512F__)
+  if constexpr (kInOrder<P, MR, NV, kSets>) {
+    if (pf_step <= kAheadInOrder && steps > kLongSteps)
+      in_order<RowA, true>(acc[0], steps, a, a_stride, b, b_stride, pf, pf_step);
+    else if (pf_step <= kAheadInOrder)
+      in_order<RowA, false>(acc[0], steps, a, a_stride, b, b_stride, pf, pf_step);
+    else
+      sum_steps<P, RowA>(acc, steps, a, a_stride, b, b_stride, pf, pf_step);
+  } else {
+    sum_steps<P, RowA>(acc, steps, a, a_stride, b, b_stride, pf, pf_step);
+  }
+#else
+  sum_steps<P, RowA>(acc, steps, a, a_stride, b, b_stride, pf, pf_step);
+#endif
+  // Each pass sums from zero and is added once: the error grows with k/kc + kc, not with k.
 #pragma GCC unroll 16
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
@@ -193,6 +223,25 @@ constexpr int kMaxMr = 14, kMaxNv = 2, kRowNv = 2;
 constexpr int kMaxMr = 6, kMaxNv = 2, kRowNv = 4;
 #endif
 // kRowNv: of a single row, which reads a panel of b in the order of memory.
+
+/// Rows in tiles, one after another: tile t begins at row t * rows / tiles. Dividing takes as long as a step or two of a tile does, twenty
+/// where the CPU divides slowly.
+class RowTiles {
+ public:
+  struct Tile {
+    int64_t begin, rows;
+  };
+  RowTiles(int64_t rows, int64_t tiles) : tiles_(tiles), whole_(rows / tiles), rest_(rows % tiles) {}
+  Tile next() {
+    const int64_t begin = begin_, more = (part_ += rest_) >= tiles_;
+    if (more) part_ -= tiles_;
+    begin_ += whole_ + more;
+    return {begin, whole_ + more};
+  }
+
+ private:
+  int64_t tiles_, whole_, rest_, part_ = 0, begin_ = 0;
+};
 
 }  // namespace
 
