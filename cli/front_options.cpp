@@ -212,9 +212,6 @@ pipeline::FrontOptions FrontArgs::get() const {
     throw Diagnostic(ExitCode::usage, {}, "--activations is for CPU artifacts: no kernel of a GPU rounds rows as it runs")
         .note("leave it out, or build for the CPU (--cpu)");
   o.cache = passes::parse_cache_storage(kv_cache);
-  if (o.cache != passes::CacheStorage::as_is && o.target.is_gpu())
-    throw Diagnostic(ExitCode::usage, {}, "--kv-cache is for CPU artifacts: no attention of a GPU reads keys and values of 8 bits yet")
-        .note("leave it out, or build for the CPU (--cpu)");
   o.target.numerics.int8_rows = o.weights.int8_rows;
   o.target.numerics.winograd4 = winograd4;
   o.target.numerics.strassen = strassen;

@@ -29,16 +29,23 @@ at::Tensor RoundedCaches::rounded(const at::Tensor& x) const {
 
 at::Tensor RoundedCaches::add(const at::Tensor& cache) {
   const at::Tensor t = cache.numel() == 0 || cache.dim() == 0 ? cache : rounded(cache).contiguous();
-  caches_.insert(t.storage().data());
+  keep(t);
   return t;
 }
+
+void RoundedCaches::keep(const at::Tensor& cache) {
+  const c10::StorageImpl* const storage = cache.storage().unsafeGetStorageImpl();
+  caches_.emplace(storage, cache.storage().getWeakStorageImpl());
+}
+
+bool RoundedCaches::holds(const at::Tensor& x) const { return x.has_storage() && caches_.count(x.storage().unsafeGetStorageImpl()) > 0; }
 
 bool RoundedCaches::apply(std::string_view target, std::vector<c10::IValue>& arguments) const {
   if (caches_.empty()) return false;
   for (const CacheWrite& w : kCacheWrites) {
     if (w.target != target) continue;
     const at::Tensor to = arguments.at(0).toTensor();
-    if (!to.has_storage() || !caches_.count(to.storage().data())) return false;
+    if (!holds(to)) return false;
     const at::Tensor x = arguments.at(w.source).toTensor();
     if (x.dim() > 0 && x.size(-1) == to.size(-1) && x.numel() > 0) arguments[w.source] = rounded(x);
     return true;
@@ -47,7 +54,7 @@ bool RoundedCaches::apply(std::string_view target, std::vector<c10::IValue>& arg
 }
 
 void RoundedCaches::written(const c10::IValue& result) {
-  if (result.isTensor() && result.toTensor().has_storage()) caches_.insert(result.toTensor().storage().data());
+  if (result.isTensor() && result.toTensor().has_storage()) keep(result.toTensor());
 }
 
 }  // namespace aotc::import

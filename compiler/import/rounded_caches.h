@@ -2,8 +2,9 @@
 // What writes of keys and values leave in a cache that an artifact stores in 8 bits (--kv-cache), for the oracle of verify.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/core/StorageImpl.h>
 
-#include <set>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -22,7 +23,10 @@ class RoundedCaches {
 
  private:
   at::Tensor rounded(const at::Tensor& x) const;
-  std::set<const void*> caches_;  // by their memory
+  void keep(const at::Tensor& cache);
+  bool holds(const at::Tensor& x) const;
+  /// What holds a cache's numbers, for all views of it. A reference that keeps none alive, but its place: another tensor is not there.
+  std::map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> caches_;
   const bool float8_;
 };
 

@@ -226,8 +226,8 @@ struct AttentionKernel {
   double scale = 1;
   bool causal = false, nan_rows = false;
   std::vector<NodeId> nodes;
-  /// Of keys and values: dtype, or i8 (with row_scales), or f8e4m3fn.
-  DType stored() const { return params[k.param].dtype; }
+  /// Of keys and values: dtype, or i8 (with row_scales), or f8e4m3fn. A kernel that is asked about by its type alone has no params: dtype.
+  DType stored() const { return params.contains(k.param) ? params[k.param].dtype : dtype; }
   bool of_bytes() const { return stored() != dtype; }
 };
 

@@ -26,7 +26,7 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
   const ValueId q = n.inputs[0], k = n.inputs[1], v = n.inputs[2];
   const DType t = r.dtype(q);
   const Exprs rows = r.dims(q), columns = r.dims(k);
-  if (t != DType::f32 || n.get<bool>(Attr::causal) || !r.same(rows[1], columns[1])) return std::nullopt;
+  if (t != DType::f32 || r.dtype(k) != t || n.get<bool>(Attr::causal) || !r.same(rows[1], columns[1])) return std::nullopt;
   const Exprs dims = {rows[0], rows[1], rows[2], columns[2]};
   const int64_t bytes = r.g.syms.hint(product(dims)) * dtype_bytes(t);
   const GpuCosts& u = uarch_of(ctx.target).gpu;

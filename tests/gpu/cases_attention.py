@@ -155,3 +155,59 @@ for kind in ("cache", "window", "holes", "keys", "outside"):
     shown_case(kind, "long_bf16", torch.bfloat16, (2, 6), (2, 2, 1100), 96, [A(1000), A(500, 800)], 1000)
 for kind, t in (("cache", "bf16"), ("holes", "f32"), ("window", "f16")):
     shown_case(kind, f"small_{t}", TYPES[t], (1, 4), (1, 2, 512), 32, [A(5, 14), A(300, 301), A(-2, 1)], 20)
+
+
+class Cached(torch.nn.Module):
+    """Writes rows of keys and values to its caches, then attends to those up to a query's position. by_rows: positions lie before heads."""
+
+    def __init__(self, t, heads, length, channels, value_channels, by_rows):
+        super().__init__()
+        self.by_rows = by_rows
+        for name, c in (("keys", channels), ("values", value_channels)):
+            self.register_buffer(name, torch.zeros((1, length, heads, c) if by_rows else (1, heads, length, c), dtype=t))
+
+    def forward(self, q, k, v, at, by):
+        caches = []
+        for cache, rows in ((self.keys, k), (self.values, v)):
+            cache.index_copy_(1 if self.by_rows else 2, at, rows.transpose(1, 2) if self.by_rows else rows)
+            caches.append(cache.transpose(1, 2) if self.by_rows else cache)
+        m = (torch.arange(caches[0].shape[2]) <= by[:, None])[None, None]
+        return sdpa(q, *caches, attn_mask=m, enable_gqa=True)
+
+
+def held_rows(stored, t, *dims):
+    """Rows that --kv-cache stores without a loss: 127 times a power of two is the largest of each; numbers of float8."""
+    if stored == "fp8":
+        return R(*dims).to(torch.float8_e4m3fn).to(t)
+    codes = RI(-127, 128, dims)
+    codes[..., :1] = 127
+    return (codes * 2.0 ** RI(-9, -4, (*dims[:-1], 1))).to(t)
+
+
+def cached_case(name, stored, t, heads, groups, length, channels, lengths, value_channels=None, by_rows=False, decode=False):
+    """lengths: of the written rows; decode: one query, behind the last of them."""
+    def make():
+        n = Dim("n", min=1, max=length)
+        samples = []
+        for rows in lengths:
+            at = torch.arange(rows)
+            by = at[-1:] if decode else at
+            samples.append((R(1, heads, len(by), channels).to(TYPES[t]), held_rows(stored, TYPES[t], 1, groups, rows, channels),
+                            held_rows(stored, TYPES[t], 1, groups, rows, value_channels or channels), at, by))
+        q = {} if decode else {2: n}
+        return Cached(TYPES[t], groups, length, channels, value_channels or channels, by_rows), samples, (q, {2: n}, {2: n}, {0: n}, {} if decode else {0: n})
+
+    full = f"attention_kv_{name}_{stored}_{t}"
+    CASES[full], OPTIONS[full] = make, ["--kv-cache", stored]
+
+
+for stored in ("int8", "fp8"):
+    for t in ("bf16", "f16", "f32"):
+        cached_case("decode", stored, t, 8, 2, 1024, 128, (700, 1, 1024, 65), decode=True)
+        cached_case("decode_rows", stored, t, 4, 4, 600, 64, (300, 40), by_rows=True, decode=True)
+        cached_case("odd", stored, t, 6, 2, 200, 40, (9, 150, 1), value_channels=24)
+        cached_case("prompt", stored, t, 4, 2, 512, 64, (200, 17, 512))
+        cached_case("wider", stored, t, 2, 1, 96, 272, (40, 3))
+    for t in ("bf16", "f16"):
+        cached_case("long", stored, t, 64, 32, 200, 64, (190, 66), by_rows=t == "f16")  # on sm_90a with Hopper's instructions
+        cached_case("long_odd", stored, t, 48, 48, 160, 80, (150, 160), value_channels=96)

@@ -13,8 +13,8 @@ using loop::AttentionKernel;
 
 namespace {
 
-std::string head(const AttentionKernel& k, const std::string& symbol, const std::vector<SymId>& symbols,
-                 const char* header = "attention.cuh", size_t maps = 0) {
+std::string head(const AttentionKernel& k, const std::string& symbol, const std::vector<SymId>& symbols, const char* header,
+                 size_t maps = 0) {
   size_t n_ptr = 0;
   for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
   return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, n_ptr, symbols.size(), maps);
@@ -32,14 +32,18 @@ std::string problem(const AttentionKernel& k, const SymTable& syms, const std::v
   };
   const std::string type(c_type(k.dtype)), acc = k.dtype == DType::f64 ? "double" : "float",
                                            mask = k.mask ? std::string(c_type(k.params[k.mask->param].dtype)) : "NoMask";
-  std::string out = size_names(symbols, k.syms, 2) + fmt::format("  AttnProblem<{}, {}, {}> p;\n", type, acc, mask);
+  const std::string stored(c_type(k.stored()));
+  std::string out = size_names(symbols, k.syms, 2) + fmt::format("  AttnProblem<{}, {}, {}, {}> p;\n", type, acc, mask, stored);
   const std::pair<const char*, const Expr*> kSizes[] = {{"batch", &k.batch}, {"heads", &k.heads},   {"kv_heads", &k.kv_heads},
                                                         {"q_len", &k.q_len}, {"kv_len", &k.kv_len}, {"head_dim", &k.head_dim},
                                                         {"v_dim", &k.v_dim}};
   for (const auto& [name, e] : kSizes) out += fmt::format("  p.{} = {};\n", name, expr(*e));
   const std::pair<const char*, const AttentionKernel::View*> kOperands[] = {{"q", &k.q}, {"k", &k.k}, {"v", &k.v}};
   for (const auto& [name, v] : kOperands)
-    out += fmt::format("  p.p{} = static_cast<const {}*>(a.ptr[{}]);\n", name, type, idx(v->param)) + view(name, *v);
+    out += fmt::format("  p.p{} = static_cast<const {}*>(a.ptr[{}]);\n", name, v == &k.q ? type : stored, idx(v->param)) + view(name, *v);
+  if (k.row_scales)
+    for (const auto& [name, v] : {std::pair("ks", &k.row_scales->k), std::pair("vs", &k.row_scales->v)})
+      out += fmt::format("  p.p{} = static_cast<const float*>(a.ptr[{}]);\n", name, idx(v->param)) + view(name, *v);
   out += fmt::format("  p.po = static_cast<{}*>(a.ptr[{}]);\n", type, idx(k.out.param)) + view("o", k.out);
   out += k.mask ? fmt::format("  p.pm = static_cast<const {}*>(a.ptr[{}]);\n", mask, idx(k.mask->param)) : "  p.pm = nullptr;\n";
   out += view("m", k.mask ? *k.mask : AttentionKernel::View{});
@@ -61,32 +65,35 @@ std::string problem(const AttentionKernel& k, const SymTable& syms, const std::v
 
 std::string emit_attention_plain(const AttentionKernel& k, const SymTable& syms, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
-  return head(k, symbol, symbols) +
+  return head(k, symbol, symbols, "attention_plain.cuh") +
          global_function(symbol, 1, kPlainAttentionThreads, 1,
                          wait_first() + problem(k, syms, symbols, true) + fmt::format("  attention_plain<{}>(p);\n", k.causal));
 }
 
 std::string emit_attention_mma(const AttentionKernel& k, const SymTable& syms, const AttentionTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
-  const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim,
-                                       t.v_dim, t.row_warps, t.k_warps, t.keys, t.stages, t.split, t.products, symbol);
+  const std::string tile = fmt::format("typedef AttnTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim,
+                                       t.v_dim, t.row_warps, t.k_warps, t.keys, t.stages, t.split, t.products, c_type(k.stored()), symbol);
   const std::string call = fmt::format("  attention_tensor<{}_tile, {}>(p, {});\n", symbol, k.causal, t.split);
-  return head(k, symbol, symbols) + tile +
+  return head(k, symbol, symbols, "attention.cuh") + tile +
          global_function(symbol, t.split, t.threads(), 1, wait_first() + problem(k, syms, symbols, k.dtype != DType::f16) + call);
 }
 
 std::string emit_attention_wgmma(const AttentionKernel& k, const SymTable& syms, const AttentionWgmmaTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
   const int columns = (t.v_dim + 7) / 8 * 8;
-  std::string out = head(k, symbol, symbols, "attention_wgmma.cuh", 3);
+  std::string out = head(k, symbol, symbols, t.bytes ? "attention_down.cuh" : "attention_wgmma.cuh", t.bytes ? 1 : 3);
   out += wgmma_instruction(symbol + "_qk", k.dtype, t.keys, OperandOrder::along_k, OperandOrder::along_k, false);
   out += wgmma_instruction(symbol + "_pv", k.dtype, columns, OperandOrder::along_k, OperandOrder::across_k, true);
-  out += fmt::format("typedef AttnWgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim, t.v_dim, t.keys,
-                     t.groups, t.stages, t.positions, t.heads, symbol);
+  out += fmt::format("typedef AttnWgmmaTile<{}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k.dtype), t.head_dim, t.v_dim, t.keys,
+                     t.groups, t.stages, t.positions, t.heads, c_type(k.stored()), symbol);
   out += fmt::format("static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n", symbol, t.smem_bytes());
   const char* mask = !k.mask ? "none" : k.mask->h.is(0) && k.mask->s.is(0) ? "of_keys" : "of_rows";
-  const std::string call = fmt::format(
-      "  attention_wgmma<{0}_tile, {0}_qk, {0}_pv, {1}, AttnMask::{2}>(p, a.map[0], a.map[1], a.map[2]);\n", symbol, k.causal, mask);
+  // Bytes come without tensor maps.
+  const std::string filler = t.bytes ? fmt::format("AttnFiller<{}_tile, decltype(p)>", symbol) : "AttnNoFiller";
+  const std::string call =
+      fmt::format("  attention_wgmma<{0}_tile, {0}_qk, {0}_pv, {1}, AttnMask::{2}, {3}>(p, a.map[0], a.map[{4}], a.map[{5}]);\n", symbol,
+                  k.causal, mask, filler, t.bytes ? 0 : 1, t.bytes ? 0 : 2);
   return out + global_function(symbol, 1, t.threads(), t.resident, problem(k, syms, symbols, false) + call);
 }
 

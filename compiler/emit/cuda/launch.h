@@ -137,9 +137,10 @@ struct AttentionTile {
   int products = 3;  ///< of TF32, for one of float32: 3 or 1
   int rows() const { return row_warps * 16; }
   int threads() const { return row_warps * k_warps * 32; }
-  int smem_bytes(int elem_bytes) const {
-    const int e = (head_dim + 15) / 16 * 16 + 16 / elem_bytes, v = (v_dim + 15) / 16 * 16;
-    const int ring = (rows() * e + stages * k_warps * keys * (e + v + 16 / elem_bytes)) * elem_bytes;
+  /// elem_bytes: of a query's number; stored_bytes: of one of keys and values; scaled: these have a float32 a row.
+  int smem_bytes(int elem_bytes, int stored_bytes, bool scaled) const {
+    const int e = (head_dim + 15) / 16 * 16, v = (v_dim + 15) / 16 * 16;
+    const int ring = rows() * (e * elem_bytes + 16) + stages * k_warps * keys * ((e + v) * stored_bytes + 32 + (scaled ? 8 : 0));
     const int sums = k_warps * split > 1 ? k_warps * rows() * (v + 6) * 4 : 0;
     return sums > ring ? sums : ring;
   }
@@ -150,11 +151,14 @@ struct AttentionTile {
 struct AttentionWgmmaTile {
   int head_dim = 64, v_dim = 64;
   int keys = 128, groups = 2, stages = 2, positions = 64, heads = 1;
-  int resident = 1;  ///< blocks of one processor that registers must allow
+  int resident = 1;    ///< blocks of one processor that registers must allow
+  bool bytes = false;  ///< keys and values are stored in bytes
   int threads() const { return groups > 1 ? 128 * (groups + 1) : 128; }
   int smem_bytes() const {
     const int e_boxes = (head_dim + 63) / 64, v_boxes = (v_dim + 63) / 64;
-    return groups * (e_boxes + (groups > 1)) * 8192 + stages * (e_boxes + v_boxes) * keys * 128 + 16 + 32 * stages;
+    const int e = (head_dim + 15) / 16 * 16, v = (v_dim + 15) / 16 * 16;
+    return groups * (e_boxes + (groups > 1)) * 8192 + stages * (e_boxes + v_boxes) * keys * 128 + 16 + 32 * stages +
+           (bytes ? keys * (2 * (e > v ? e : v) + 16) : 0);
   }
 };
 

@@ -17,9 +17,6 @@ using loop::AttentionKernel;
 
 namespace {
 
-/// Whether keys and values are stored in bytes; a kernel that is asked about by its type alone has no params.
-bool reads_bytes(const AttentionKernel& k) { return k.params.contains(k.k.param) && k.of_bytes(); }
-
 /// A number as C has it; infinities and NaN too.
 std::string number_text(double v) {
   if (std::isnan(v)) return "__builtin_nan(\"\")";
@@ -141,21 +138,21 @@ class Attention : public FormOf<AttentionKernel> {
     const Sizes c = sizes_of(k, s.syms);
     return fmt::format("attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}{}", dtype_name(c.dtype), c.batch, c.heads, c.kv_heads, c.q_len,
                        c.kv_len, c.e, c.ev, c.masked ? " mask" : "", c.causal ? " causal" : "",
-                       reads_bytes(k) ? fmt::format(" kv {}", dtype_name(k.stored())) : "");
+                       k.of_bytes() ? fmt::format(" kv {}", dtype_name(k.stored())) : "");
   }
 
   StepSpec step(const AttentionKernel& k, const Site& site, const Choice& choice) const override {
     const Blocks c = unpack<Blocks>(choice);
     StepSpec f;
     f.library = true;
-    f.symbol = fmt::format("{}{}_{}", entry(), reads_bytes(k) ? "_kv8" : "", symbol_dtype(k.dtype));
+    f.symbol = fmt::format("{}{}_{}", entry(), k.of_bytes() ? "_kv8" : "", symbol_dtype(k.dtype));
     auto& s = f.sizes;
     s = {k.batch, k.heads, k.kv_heads, k.q_len, k.kv_len, k.head_dim, k.v_dim};
     auto view = [&](const AttentionKernel::View& v) { s.insert(s.end(), {v.base, v.b, v.h, v.s, v.e}); };
     for (const auto* v : {&k.q, &k.k, &k.v, &k.out}) view(*v);
     view(k.mask ? *k.mask : AttentionKernel::View{});
     AOTC_CHECK(s.size() == AOTC_ATTN_SIZES);
-    if (reads_bytes(k)) {
+    if (k.of_bytes()) {
       const AttentionKernel::RowScales scales = k.row_scales.value_or(AttentionKernel::RowScales{});
       for (const AttentionKernel::View* v : {&scales.k, &scales.v}) s.insert(s.end(), {v->base, v->b, v->h, v->s});
       AOTC_CHECK(s.size() == AOTC_ATTN_KV8_SIZES);
@@ -177,7 +174,7 @@ class Attention : public FormOf<AttentionKernel> {
     c.add("mask_ptr", k.mask ? pointer(*k.mask) : -1);
     c.add("mask_dtype", k.mask ? static_cast<int64_t>(k.params[k.mask->param].dtype) : 0).add("causal", k.causal);
     c.add("q_block", b.q_block).add("kv_block", b.kv_block).text("scale", number_text(k.scale)).add("nan_rows", k.nan_rows);
-    if (!reads_bytes(k)) return c.str();
+    if (!k.of_bytes()) return c.str();
     ConfigText of_bytes("aotc_attn_kv8_config", name);
     of_bytes.nested("plain", c).add("kv_dtype", static_cast<int64_t>(k.stored()));
     if (k.row_scales) of_bytes.add("ks_ptr", pointer(k.row_scales->k)).add("vs_ptr", pointer(k.row_scales->v));
@@ -199,8 +196,8 @@ class AttentionTiles final : public Attention {
     return max(attention_tiles_scratch(g, k.head_dim, k.v_dim), Attention::scratch(k, g));
   }
   Fit fits(const AttentionKernel& k, const Site& s) const override {
-    if (k.dtype != DType::bf16 || reads_bytes(k))
-      return refuse("tiles multiply bf16, not {}", dtype_name(reads_bytes(k) ? k.stored() : k.dtype));
+    if (k.dtype != DType::bf16 || k.of_bytes())
+      return refuse("tiles multiply bf16, not {}", dtype_name(k.of_bytes() ? k.stored() : k.dtype));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const int64_t rows = rows_of(hinted(k, s.syms));
     if (rows <= kFewRows) return refuse("{} rows are dot products, which read the keys once", rows);

@@ -1,5 +1,5 @@
-// Attention (kernels/cuda/attention.cuh): on tensor cores for float32, float16 and bfloat16 with heads of at most 256 channels, on the
-// ordinary units for everything.
+// Attention: on tensor cores for float32, float16 and bfloat16 with heads of at most 256 channels (kernels/cuda/attention.cuh), on the
+// ordinary units for everything (attention_plain.cuh).
 #include <algorithm>
 #include <cmath>
 
@@ -19,9 +19,6 @@ namespace {
 
 constexpr int kMostChannels = 256;
 
-/// As of CPUs: one that is asked about by its type alone has no params.
-bool reads_bytes(const AttentionKernel& k) { return k.params.contains(k.k.param) && k.of_bytes(); }
-
 /// The head sizes are the kernel's.
 struct Tile {
   int row_warps = 4, k_warps = 1, keys = 64, stages = 2, split = 1;
@@ -38,6 +35,10 @@ AttentionTile tile_of(const Tile& t, const AttentionKernel& k) {
       static_cast<int>(*k.head_dim.as_const()), static_cast<int>(*k.v_dim.as_const()), t.row_warps, t.k_warps, t.keys, t.stages, t.split};
 }
 
+int smem_bytes(const AttentionTile& t, const AttentionKernel& k) {
+  return t.smem_bytes(dtype_bytes(k.dtype), dtype_bytes(k.stored()), k.row_scales.has_value());
+}
+
 Expr rows_of(const AttentionKernel& k) { return floordiv(k.heads, max(1, k.kv_heads)) * k.q_len; }
 
 class Mma final : public FormOf<AttentionKernel> {
@@ -47,7 +48,6 @@ class Mma final : public FormOf<AttentionKernel> {
 
  protected:
   Fit fits(const AttentionKernel& k, const Site& s) const override {
-    if (reads_bytes(k)) return refuse("keys and values are of {}", dtype_name(k.stored()));
     if (!emit::cuda::has_matmul(k.dtype)) return refuse("tensor cores take float32, float16 and bfloat16, not {}", dtype_name(k.dtype));
     if (!s.machine.has(Feature::tensor_cores)) return refuse("sm_80 or newer has its instructions");
     for (const Expr* e : {&k.head_dim, &k.v_dim}) {
@@ -80,7 +80,7 @@ class Mma final : public FormOf<AttentionKernel> {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
     f.grid[0] = min(k.batch * k.kv_heads * ceildiv(rows_of(k), t.rows()), kMaxGrid / 8) * t.split;
-    f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.dtype));
+    f.max_smem_bytes = smem_bytes(t, k);
     f.smem_bytes = f.max_smem_bytes;
     return f;
   }
@@ -97,7 +97,8 @@ class Mma final : public FormOf<AttentionKernel> {
     const Machine& m = s.machine;
     const GpuCosts& u = gpu_costs(m);
     Candidate r{pack(*this, t), Fit::yes(), 0};
-    const int elem = dtype_bytes(k.dtype), bytes = shape.smem_bytes(elem), channels = shape.head_dim + shape.v_dim;
+    const int elem = dtype_bytes(k.dtype), stored = dtype_bytes(k.stored()), bytes = smem_bytes(shape, k);
+    const int channels = shape.head_dim + shape.v_dim;
     if (bytes > m.shared_bytes) r.fit = refuse("{} bytes of shared memory, {} is the most", bytes, m.shared_bytes);
     // Sums and scores of a warp are in registers.
     const int held = shape.v_dim / 2 + shape.keys / 2;
@@ -116,8 +117,9 @@ class Mma final : public FormOf<AttentionKernel> {
             (elem == 2                        ? u.attention_f16_macs
              : tf32_products(s.numerics) == 1 ? u.attention_tf32_macs
                                               : u.attention_f32_macs) +
-        step_keys * channels * elem / 16 * u.attention_copy / (u.lanes * u.clock);  // products, and the instructions that copy
-    const double loads = step_keys * channels * elem / u.block_bytes_per_ns,
+        step_keys * channels * stored / 16 * u.attention_copy / (u.lanes * u.clock) +  // products, and the instructions that copy
+        (k.of_bytes() ? step_keys * channels * t.row_warps * convert_ns(k, u) : 0);    // each warp makes numbers of bytes for itself
+    const double loads = step_keys * channels * stored / u.block_bytes_per_ns,
                  waiting = t.stages > 1 ? u.attention_wait : u.attention_wait_alone;
     const double begin =
         k.mask && !k.shown ? u.attention_mask_step : u.attention_step;  // of a step: its maxima, and the mask's values, for which it waits
@@ -137,7 +139,6 @@ class Plain final : public FormOf<AttentionKernel> {
 
  protected:
   Fit fits(const AttentionKernel& k, const Site&) const override {
-    if (reads_bytes(k)) return refuse("keys and values are of {}", dtype_name(k.stored()));
     return is_float(k.dtype) ? Fit::yes() : refuse("attention is of floats, not {}", dtype_name(k.dtype));
   }
   std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {
@@ -165,12 +166,14 @@ class Plain final : public FormOf<AttentionKernel> {
 
 }  // namespace
 
+double convert_ns(const AttentionKernel& k, const GpuCosts& u) { return k.stored() == DType::i8 ? u.wg_convert8 : u.wg_convert_floats; }
+
 std::string attention_contract(const AttentionKernel& k, const Site& s) {
   auto hint = [&](const Expr& e) { return s.syms.hint(e); };
-  return sized(
-      fmt::format("cuda attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}", dtype_name(k.dtype), hint(k.batch), hint(k.heads), hint(k.kv_heads),
-                  hint(k.q_len), hint(k.kv_len), hint(k.head_dim), hint(k.v_dim), k.mask ? " mask" : "", k.causal ? " causal" : ""),
-      emit::cuda::size_symbols(k), s);
+  return sized(fmt::format("cuda attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}{}", dtype_name(k.dtype), hint(k.batch), hint(k.heads),
+                           hint(k.kv_heads), hint(k.q_len), hint(k.kv_len), hint(k.head_dim), hint(k.v_dim), k.mask ? " mask" : "",
+                           k.causal ? " causal" : "", k.of_bytes() ? fmt::format(" kv {}", dtype_name(k.stored())) : ""),
+               emit::cuda::size_symbols(k), s);
 }
 
 const Form& attention_mma() {

@@ -1,5 +1,5 @@
 // Attention on Hopper's tensor cores (kernels/cuda/attention_wgmma.cuh): float16 and bfloat16, heads of at most 256 channels, operands that
-// tensor maps take: contiguous channels, all other strides multiples of 16 bytes.
+// tensor maps take: contiguous channels, all other strides multiples of 16 bytes. Keys and values may be stored in bytes.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -55,21 +55,22 @@ AttentionWgmmaTile tile_of(const Tile& t, const AttentionKernel& k) {
           t.stages,
           r.positions,
           r.heads,
-          t.resident};
+          t.resident,
+          k.of_bytes()};
 }
 Expr tiles_of(const AttentionKernel& k, const AttentionWgmmaTile& t) {
   return ceildiv(k.q_len, int64_t{t.positions} * t.groups) * floordiv(k.heads, t.heads) * k.batch;
 }
 
 /// A size of 1 is never stepped over: its stride may be anything.
-Fit takes_view(const char* name, const AttentionKernel& k, const AttentionKernel::View& v, const Expr& heads, const Expr& length,
+Fit takes_view(const char* name, const AttentionKernel& k, const AttentionKernel::View& v, DType t, const Expr& heads, const Expr& length,
                const SymTable& syms) {
   if (!v.e.is(1)) return refuse("{}: the channels must be contiguous", name);
   const std::pair<const Expr*, const Expr*> kDims[] = {{&v.s, &length}, {&v.h, &heads}, {&v.b, &k.batch}};
   for (const auto& [stride, size] : kDims)
-    if (!size->is(1) && !takes_stride(*stride, k.dtype, syms))
+    if (!size->is(1) && !takes_stride(*stride, t, syms))
       return refuse("{}: positions, heads and batches must be multiples of 16 bytes apart", name);
-  return takes_offset(v.base, k.dtype, syms) ? Fit::yes() : refuse("{} does not begin at a multiple of 16 bytes", name);
+  return takes_offset(v.base, t, syms) ? Fit::yes() : refuse("{} does not begin at a multiple of 16 bytes", name);
 }
 
 TensorMap map_of(const AttentionKernel& k, const AttentionKernel::View& v, const Expr& channels, const Expr& length, const Expr& heads,
@@ -94,7 +95,6 @@ class Wgmma final : public FormOf<AttentionKernel> {
 
  protected:
   Fit fits(const AttentionKernel& k, const Site& s) const override {
-    if (k.params.contains(k.k.param) && k.of_bytes()) return refuse("keys and values are of {}", dtype_name(k.stored()));
     if (k.dtype != DType::f16 && k.dtype != DType::bf16) return refuse("it takes float16 and bfloat16, not {}", dtype_name(k.dtype));
     if (!s.machine.has(Feature::wgmma)) return refuse("sm_90a has its instructions");
     for (const Expr* e : {&k.head_dim, &k.v_dim}) {
@@ -104,15 +104,16 @@ class Wgmma final : public FormOf<AttentionKernel> {
     if (!(k.scale > 0)) return refuse("the scale must be above 0");
     for (const Expr* e : {&k.batch, &k.heads, &k.kv_heads, &k.q_len, &k.kv_len})
       if (s.syms.interval(*e).min < 1) return refuse("a size may be 0");
-    if (const Fit q = takes_view("q", k, k.q, k.heads, k.q_len, s.syms); !q) return q;
-    if (const Fit key = takes_view("k", k, k.k, k.kv_heads, k.kv_len, s.syms); !key) return key;
-    return takes_view("v", k, k.v, k.kv_heads, k.kv_len, s.syms);
+    if (const Fit q = takes_view("q", k, k.q, k.dtype, k.heads, k.q_len, s.syms); !q) return q;
+    if (const Fit key = takes_view("k", k, k.k, k.stored(), k.kv_heads, k.kv_len, s.syms); !key) return key;
+    return takes_view("v", k, k.v, k.stored(), k.kv_heads, k.kv_len, s.syms);
   }
 
   std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {
     const int64_t keys = at_least_one(k.kv_len, s);
     std::vector<Candidate> all;
-    for (int groups : {2, 3, 1})
+    for (int groups : {2, 3, 1}) {
+      if (k.of_bytes() && groups != 2) continue;  // a warpgroup makes numbers of them; two have the registers beside it
       for (int step : {128, 176, 160, 112, 96, 64, 256, 208, 32}) {
         // Blocks beyond the keys that there are only add work.
         if (step > 64 && step >= keys + 32) continue;
@@ -124,6 +125,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
           all.push_back(estimate(t, k, s));
         }
       }
+    }
     return all;
   }
 
@@ -134,8 +136,10 @@ class Wgmma final : public FormOf<AttentionKernel> {
     f.grid[0] = t.groups > 1 ? min(tiles_of(k, t), s.machine.cores) : tiles_of(k, t);
     f.max_smem_bytes = t.smem_bytes();
     f.smem_bytes = f.max_smem_bytes;
-    f.maps = {map_of(k, k.q, k.head_dim, k.q_len, k.heads, t.positions, t.heads),
-              map_of(k, k.k, k.head_dim, k.kv_len, k.kv_heads, t.keys, 1), map_of(k, k.v, k.v_dim, k.kv_len, k.kv_heads, t.keys, 1)};
+    f.maps = {map_of(k, k.q, k.head_dim, k.q_len, k.heads, t.positions, t.heads)};
+    if (!t.bytes)
+      for (const auto& [v, channels] : {std::pair(&k.k, &k.head_dim), std::pair(&k.v, &k.v_dim)})
+        f.maps.push_back(map_of(k, *v, *channels, k.kv_len, k.kv_heads, t.keys, 1));
     return f;
   }
   std::string contract(const AttentionKernel& k, const Site& s) const override { return attention_contract(k, s); }
@@ -155,7 +159,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
     Candidate r{pack(*this, t), Fit::yes(), 0};
     const AttentionWgmmaTile shape = tile_of(t, k);
     const int channels = shape.head_dim + shape.v_dim, held = shape.keys * 3 / 4 + (shape.v_dim + 7) / 8 * 4;
-    const int most = shape.groups == 3 ? 160 : shape.groups == 2 ? 240 : std::min(255, 512 / shape.resident / 8 * 8);
+    const int most = shape.groups == 3 ? 160 : shape.groups == 2 ? (shape.bytes ? 232 : 240) : std::min(255, 512 / shape.resident / 8 * 8);
     if (held + (shape.groups == 3 ? 32 : 40) > most) r.fit = refuse("{} registers for scores, weights and sums, of {}", held, most);
     const int64_t shared = shape.groups > 1 ? kSharedBytes : kSharedOfProcessor / shape.resident - kSharedOfDriver;
     if (shape.smem_bytes() > shared) r.fit = refuse("{} bytes of shared memory, {} is the most", shape.smem_bytes(), shared);
@@ -165,13 +169,15 @@ class Wgmma final : public FormOf<AttentionKernel> {
     const Rates& rates = shape.groups == 3 ? three : shape.groups == 2 ? pair : one_tile;
     const double block = rates.block + shape.keys * (rates.key + rates.channel * channels) * mask;
     if (shape.groups > 1) {
+      // Of bytes, numbers of 16 bits are made beside what the warpgroups do.
+      const double convert = shape.bytes ? shape.keys * channels * convert_ns(k, u) : 0, both = block * shape.groups;
+      const double step = std::max(both, convert) + u.wg_convert_shown * std::min(both, convert);
       // Causal: long tiles first, so that rounds are not whole; a tile sees the keys of its last row, in whole blocks.
       const double all = tiles / s.machine.cores, rounds = k.causal ? std::max(1.0, all + u.wa_last_round) : std::ceil(all);
       const int span = shape.positions * shape.groups;
       const double whole = static_cast<double>(std::gcd(span, shape.keys)) / shape.keys;
       const double seen = k.causal ? std::max(1.0, ((keys + span) / shape.keys + 1 - whole) / 2) : blocks;
-      r.cost_ns =
-          u.wa_start + rounds * (u.wa_tile + seen * block * shape.groups * (k.causal && shape.groups == 3 && whole < 1 ? u.wa_uneven : 1));
+      r.cost_ns = u.wa_start + rounds * (u.wa_tile + seen * step * (k.causal && shape.groups == 3 && whole < 1 ? u.wa_uneven : 1));
     } else {
       const double busy = std::max(1.0, tiles / s.machine.cores), together = std::min<double>(busy, shape.resident);
       const double alone = blocks * shape.keys * (u.wa_alone_key + u.wa_alone_channel * channels) * mask;

@@ -116,7 +116,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
       } else {
         for (int64_t j = 0; fresh && j < copied; j += kPanel) {
           const int64_t cols = min_of(kPanel, copied - j);
-          pack_cols(kb + (s0 + j) * ks, ke, ks, e, cols, ceil_div(cols, int64_t{W}) * W, kp + j * e, kPanel);
+          pack_numbers(kb + (s0 + j) * ks, ke, ks, e, cols, ceil_div(cols, int64_t{W}) * W, kp + j * e, kPanel);
         }
         for (int64_t j = 0; j < width; j += kPanel) {
           const int64_t vecs = ceil_div(min_of(kPanel, width - j), W);
@@ -150,7 +150,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
         if (v_in_place)
           bp = reinterpret_cast<const Acc*>(vb + s0 * vs + c), stride = vs;
         else if (fresh)
-          pack_cols(vb + s0 * vs + c * ve, vs, ve, few ? width : copied, cols, vecs * W, vp + c * kvb, kPanel);
+          pack_numbers(vb + s0 * vs + c * ve, vs, ve, few ? width : copied, cols, vecs * W, vp + c * kvb, kPanel);
         for (int64_t v = 0; v < vecs; v += kMaxNv) {
           RowTiles each(n, tiles);
           for (int64_t t = 0; t < tiles; ++t) {

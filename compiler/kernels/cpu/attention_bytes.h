@@ -54,31 +54,20 @@ inline __m256 load_bytes(const K* p) {
 }
 #endif
 
-/// As the general one (panels.h), which takes numbers one by one where they lie side by side.
-template <class K>
-void pack_byte_rows(const K* src, int64_t rs, int64_t k, int64_t cols, int64_t to, float* dst, int64_t ld) {
-  for (int64_t i = 0; i < k; ++i) {
-    const K* in = src + i * rs;
-    float* out = dst + i * ld;
-    int64_t j = 0;
-    for (; j + 8 <= cols; j += 8) _mm256_storeu_ps(out + j, load8(in + j));
-    for (; j < cols; ++j) out[j] = to_acc(in[j]);
-    for (; j < to; ++j) out[j] = 0;
-  }
-}
-template <class T>
-void pack_cols(const stored_i8* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, int64_t to, T* dst, int64_t ld) {
-  if (cs == 1)
-    pack_byte_rows(src, rs, k, cols, to, dst, ld);
-  else
-    pack_cols<stored_i8, T>(src, rs, cs, k, cols, to, dst, ld);
-}
-template <class T>
-void pack_cols(const stored_e4m3* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, int64_t to, T* dst, int64_t ld) {
-  if (cs == 1)
-    pack_byte_rows(src, rs, k, cols, to, dst, ld);
-  else
-    pack_cols<stored_e4m3, T>(src, rs, cs, k, cols, to, dst, ld);
+/// As pack_cols (panels.h), which takes bytes one by one where they lie side by side.
+template <class K, class T>
+void pack_numbers(const K* src, int64_t rs, int64_t cs, int64_t k, int64_t cols, int64_t to, T* dst, int64_t ld) {
+  constexpr bool of_bytes = same_type<K, stored_i8> || same_type<K, stored_e4m3>;
+  if (!of_bytes || cs != 1) return pack_cols(src, rs, cs, k, cols, to, dst, ld);
+  if constexpr (of_bytes)
+    for (int64_t i = 0; i < k; ++i) {
+      const K* in = src + i * rs;
+      T* out = dst + i * ld;
+      int64_t j = 0;
+      for (; j + 8 <= cols; j += 8) _mm256_storeu_ps(out + j, load8(in + j));
+      for (; j < cols; ++j) out[j] = to_acc(in[j]);
+      for (; j < to; ++j) out[j] = 0;
+    }
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 
 // E, V: channels of keys and of values. Keys: of a block. Positions, Heads: the 64 rows of a warpgroup are this many positions of each of
 // this many query heads, which have one key head. With one consumer a block has one tile, and its first thread copies; with more of them
-// a warpgroup of its own copies for all tiles of the block.
-template <class T, int E, int V, int Keys, int Consumers, int Stages, int Positions, int Heads> struct AttnWgmmaTile {
+// a warpgroup of its own copies for all tiles of the block. K: what keys and values are stored as; bytes become T on their way (attention_down.cuh).
+template <class T, int E, int V, int Keys, int Consumers, int Stages, int Positions, int Heads, class K = T> struct AttnWgmmaTile {
   typedef T Element;
+  typedef K Stored;
+  static constexpr bool of_bytes = sizeof(K) == 1;
   static constexpr int keys = Keys, consumers = Consumers, stages = Stages, positions = Positions, heads = Heads;
   static constexpr int e_steps = (E + 15) / 16, e_boxes = (E + 63) / 64, v_boxes = (V + 63) / 64, columns = (V + 7) / 8 * 8;
   static constexpr int threads = Consumers > 1 ? 128 * (Consumers + 1) : 128;
@@ -20,7 +22,12 @@ template <class T, int E, int V, int Keys, int Consumers, int Stages, int Positi
   // were), barriers.
   static constexpr int keys_at = Consumers * query_bytes, values_at = keys_at + Stages * keys_bytes, end_of_rings = values_at + Stages * values_bytes;
   static constexpr int results_at = Consumers > 1 ? end_of_rings : 0, results_bytes = Consumers > 1 ? Consumers * 8192 : 0;
-  static constexpr int barriers_at = end_of_rings + results_bytes, shared_bytes = barriers_at + 16 + 32 * Stages;
+  static constexpr int barriers_at = end_of_rings + results_bytes, bytes_at = barriers_at + 16 + 32 * Stages;
+  // Bytes on their way: of a block of keys and of one of values; then the scales of two of each.
+  static constexpr int e_bytes = e_steps * 16, v_bytes = (V + 15) / 16 * 16, block_bytes = Keys * (e_bytes > v_bytes ? e_bytes : v_bytes);
+  static constexpr int row_scales_at = bytes_at + 2 * block_bytes, shared_bytes = bytes_at + (of_bytes ? 2 * block_bytes + 16 * Keys : 0);
+  static constexpr int copying_registers = of_bytes ? 40 : Consumers == 3 ? 32 : 24, registers = of_bytes ? 232 : Consumers == 3 ? 160 : 240;
+  static_assert(!of_bytes || Consumers == 2, "a warpgroup that copies, and registers for what it does");
   static_assert(Keys % 16 == 0 && Keys <= 256 && Positions * Heads <= 64 && (Heads == 1 || Consumers == 1), "tile shape");
 };
 
@@ -36,10 +43,11 @@ template <class Tile> struct AttnBarriers {
   AOTC_DI u32 values_full(int s) const { return first + 16 + 8 * (2 * Tile::stages + s); }
   AOTC_DI u32 values_empty(int s) const { return first + 16 + 8 * (3 * Tile::stages + s); }
   AOTC_DI void make() const {
+    constexpr int filled = Tile::of_bytes ? 4 : 1;  // by the warps that copy, or by a copy
     barrier_init(queries_full(), 1), barrier_init(queries_empty(), Tile::consumers);
     for (int s = 0; s < Tile::stages; ++s) {
-      barrier_init(keys_full(s), 1), barrier_init(keys_empty(s), Tile::consumers);
-      barrier_init(values_full(s), 1), barrier_init(values_empty(s), Tile::consumers);
+      barrier_init(keys_full(s), filled), barrier_init(keys_empty(s), Tile::consumers);
+      barrier_init(values_full(s), filled), barrier_init(values_empty(s), Tile::consumers);
     }
     barriers_are_made();
   }
@@ -66,6 +74,8 @@ struct AttnNoOrder {
   AOTC_DI void take() const {}
   AOTC_DI void pass() const {}
 };
+
+struct AttnNoFiller {};  // tensor maps fill the rings
 
 // A tile of rows: its first position and query head, and which blocks of keys it sees: [first, blocks), at least one.
 struct AttnPlace { int position, head, batch, first, blocks; AttnSeen seen; };
@@ -148,7 +158,7 @@ template <class Tile, class M> struct AttnKeys {
 
 // A warpgroup's tile of rows. QK::multiply(s, left, right, add), PV::multiply(o, p0, p1, p2, p3, right, add): one instruction each.
 template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, class M> struct AttnRows {
-  typedef AttnProblem<T, float, M> Problem;
+  typedef AttnProblem<T, float, M, typename Tile::Stored> Problem;
   // Scores that no mask is added to are scaled with their exponent.
   static constexpr bool raw = Kind == AttnMask::none || same<M, bool>::value;
   const Problem& p;
@@ -378,9 +388,9 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
   }
 };
 
-// The whole kernel; the maps see channels, positions, heads and batch. Dynamic shared memory from a multiple of 1024 on.
-template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, class M>
-AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v) {
+// The whole kernel; the maps see channels, positions, heads and batch (bytes have none: Filler fills the rings, attention_down.cuh). Dynamic shared memory from a multiple of 1024 on.
+template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class Filler, class T, class M, class K>
+AOTC_DI void attention_wgmma(const AttnProblem<T, float, M, K>& p, const TensorMap& map_q, const TensorMap& map_k, const TensorMap& map_v) {
   extern __shared__ __align__(1024) char shared[];
   const u32 base = shared_address(shared), ring_of_keys = base + Tile::keys_at, ring_of_values = base + Tile::values_at;
   const AttnBarriers<Tile> barriers{base + Tile::barriers_at};
@@ -426,8 +436,22 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
       return round * static_cast<int>(gridDim.x) + static_cast<int>(Causal && (round & 1) ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
     };
     if (group == Tile::consumers) {
-      fewer_registers<Tile::consumers == 3 ? 32 : 24>();
-      if ((threadIdx.x & 127) < 32) {
+      fewer_registers<Tile::copying_registers>();
+      if constexpr (Tile::of_bytes) {
+        wait_for_step_before();
+        kt.parity = vt.parity = 1;
+        u32 parity = 1;
+        for (int round = 0; round < rounds; ++round) {
+          if (tile_of(round) >= tiles) continue;
+          const AttnPlace at = attn_place<Tile, Causal>(p, tile_of(round));
+          if (leads) {
+            barrier_wait(barriers.queries_empty(), parity);
+            attn_copy_queries<Tile>(p, map_q, base, barriers.queries_full(), at);
+          }
+          parity ^= 1;
+          Filler::fill(p, shared, barriers, at, at.head / in_head, kt, vt);
+        }
+      } else if ((threadIdx.x & 127) < 32) {
         wait_for_step_before();
         kt.parity = vt.parity = 1;
         u32 parity = 1;
@@ -449,7 +473,7 @@ AOTC_DI void attention_wgmma(const AttnProblem<T, float, M>& p, const TensorMap&
         }
       }
     } else {
-      more_registers<Tile::consumers == 3 ? 160 : 240>();
+      more_registers<Tile::registers>();
       struct Release {
         const AttnBarriers<Tile>& barriers;
         bool leads;
