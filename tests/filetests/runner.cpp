@@ -14,6 +14,7 @@
 //     # variant: batch in [2, 64] by 2      (of the stage plan, several lines)
 //     # size-classes: yes                   (of the stage plan)
 //     # precision: bf16                     (of every contraction, for the pass precision; or bf16,f32,asked: of each)
+//     # kv-cache: int8                      (or fp8; for the pass store_cache)
 //     # alternatives: strips_off            (that take the place of what is done by itself: search/alternatives.h)
 //     # no-run                              (is not interpreted)
 //     # error: operands of different types  (what the stages, or the reading of the text, must refuse it with; several lines: all of
@@ -71,6 +72,7 @@ Case parse_case(const std::string& text, const std::string& name) {
       c.options.context.target = v.rfind("sm_", 0) == 0 ? parse_cuda_target(v) : parse_cpu_target(v);
     if (const std::string v = value("# threads: "); !v.empty()) threads = std::stoi(v);
     if (const std::string v = value("# precision: "); !v.empty()) c.options.context.precision = passes::parse_precisions(v);
+    if (const std::string v = value("# kv-cache: "); !v.empty()) c.options.context.cache = passes::parse_cache_storage(v);
     if (const std::string v = value("# alternatives: "); !v.empty()) {
       const Result<search::Alternatives> alternatives = search::Alternatives::parse(v);
       if (!alternatives) throw Diagnostic(Loc{name, "", "", ""}, alternatives.why());
