@@ -1,5 +1,5 @@
 """Keys and values that states keep in 8 bits (--kv-cache) on GPUs: artifacts on the emulated GPU (tests/cuda). What a run writes is, to the bit, what
-the artifact of the same program for CPUs writes; decoders are compared as kv_cache.py does. Exits with 77 (skipped) where NVRTC is not installed.
+the artifact of the same program for CPUs writes, and attention gives what that one gives. Exits with 77 (skipped) where NVRTC is not installed.
 
     gpu_kv_cache.py --aotc BIN --work DIR --driver DIR_OF_LIBCUDA [--cxx CXX] [name ...]
 """
@@ -85,12 +85,6 @@ class Test:
             at += rows
         print(f"ok   bits {dtype_name} {stored}", flush=True)
 
-    def drawn(self, seed):
-        kind, dtype, stored, sizes = kv_cache.drawn(seed)
-        name = f"gpu_drawn_{seed}"
-        kv_cache.decoder(self.o.aotc, self.o.work, kind, dtype, stored, "--cuda", "sm_90", "--keep", os.path.join(self.o.work, name + ".keep"), name=name,
-                         built=self.load, **sizes)
-
 
 def main():
     p = argparse.ArgumentParser()
@@ -106,11 +100,7 @@ def main():
         sys.exit(subprocess.run([sys.executable, os.path.realpath(__file__), *sys.argv[1:]], env=env).returncode)
     t = Test(o)
     cases = {f"bits_{dtype}_{stored}": lambda d=dtype, s=stored: t.bits(d, s) for dtype in ("float32", "bfloat16") for stored in ("int8", "fp8")}
-    cases |= {f"drawn_{seed}": lambda s=seed: t.drawn(s) for seed in range(18)}
-    if not o.names:
-        o.names = thirds.some([n for n in cases if n.startswith("bits")], "rows of caches of 8 bits on GPUs", 3)
-        o.names += thirds.some([n for n in cases if n.startswith("drawn")], "drawn decoders with caches of 8 bits on GPUs", 9)
-    for name in o.names:
+    for name in o.names or thirds.some(list(cases), "rows of caches of 8 bits on GPUs"):
         cases[name]()
 
 

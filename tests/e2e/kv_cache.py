@@ -185,14 +185,12 @@ def drawn(seed):
     return r.choice(("copy", "put", "slice", "rows", "softmax")), r.choice(("float32", "bfloat16")), r.choice(("int8", "fp8")), sizes
 
 
-def decoder(aotc, work, kind, dtype_name, stored, *options, name=None, built=lambda path: None, **sizes):
-    """built: called with the path of the artifact, less .so, before it is loaded."""
+def decoder(aotc, work, kind, dtype_name, stored, *options, title=None, **sizes):
     dtype = TORCH[dtype_name]
     torch.manual_seed(len(kind) * 7 + len(stored))
     model = Decoder(kind, dtype, **(sizes or {"groups": 1 if kind == "put" else 2})).eval()
-    name = name or f"{kind}_{dtype_name}_{stored}"
-    path, _ = build(aotc, work, name, model, "--kv-cache", stored, *options)
-    built(path)
+    title = title or f"{kind}_{dtype_name}_{stored}"
+    path, _ = build(aotc, work, title, model, "--kv-cache", stored, *options)
     session = Session(path + ".so")
     report = json.load(open(path + ".report.json"))["kv_cache"]
     elem, elems, states = (4 if dtype_name == "float32" else 2), model.cache * model.head * model.groups, 2 * model.layers
@@ -222,7 +220,7 @@ def decoder(aotc, work, kind, dtype_name, stored, *options, name=None, built=lam
     r = subprocess.run([aotc, "verify", path + ".so", "--against", path + ".pt2", "--json"], capture_output=True, text=True)
     assert r.returncode == 0, r.stdout + r.stderr
     assert all("err_archive" in row for row in json.loads(r.stdout)["outputs"]), r.stdout
-    print(f"ok   {name} {kind} {dtype_name} {stored} {sizes or ''} {' '.join(options)}", flush=True)
+    print(f"ok   {title} {kind} {dtype_name} {stored} {sizes or ''} {' '.join(options)}", flush=True)
 
 
 def memory_reused(aotc, work):
@@ -300,7 +298,7 @@ def main():
                 decoder(o.aotc, o.work, kind, dtype, stored, *(["--cpu", "avx2"] if kind == "copy" else []))
     for seed in thirds.some(list(range(27)), "drawn decoders with caches of 8 bits", 9):
         kind, dtype, stored, sizes = drawn(seed)
-        decoder(o.aotc, o.work, kind, dtype, stored, name=f"drawn_{seed}", **sizes)
+        decoder(o.aotc, o.work, kind, dtype, stored, title=f"drawn_{seed}", **sizes)
 
 
 if __name__ == "__main__":
