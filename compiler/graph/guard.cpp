@@ -57,8 +57,9 @@ void narrow_multiple(SymTable& syms, const Expr& a, const Expr& by) {
   const SymId s = *open.begin();
   const std::optional<Expr> slope = a.linear_coefficient(s);
   const int64_t c = slope ? slope->as_const().value_or(0) : 0;
+  if (c == 0) return;  // 0 may be no size: it may divide
   const std::optional<int64_t> offset = a.substitute({{s, Expr(0)}}).as_const();
-  if (c == 0 || !offset || *offset % k != 0) return;
+  if (!offset || *offset % k != 0) return;
   const int64_t all = std::lcm(syms[s].multiple_of, k / std::gcd(c, k));
   if (all <= kMost) syms.edit(s).multiple_of = all;
 }

@@ -103,7 +103,7 @@ Values largest(const PNode&, const Values& args) {
   const int64_t k = args.at(1).toInt(), dim = args.at(2).toInt();
   Values all = in_order(args.at(0).toTensor(), dim, args.at(3).toBool());
   if (all[0].toTensor().dim() > 0)
-    for (c10::IValue& v : all) v = v.toTensor().narrow(dim, 0, k);
+    for (c10::IValue& v : all) v = v.toTensor().narrow(dim, 0, k).contiguous();  // as PyTorch's own are
   return all;
 }
 /// What is at the places `at` [.., 1, ..] of the order along dim.

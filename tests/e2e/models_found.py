@@ -167,3 +167,16 @@ def found_matrices():
                 F.pad(y, (0, 0, 3, 0)).unfold(0, 3, 1), F.pad(y, (0, 0, n, 1)), torch.cat([y, x]).roll(n, 0))
 
     return Fn(f), (torch.randn(6, 4), torch.randn(6)), ({0: N}, {0: N})
+
+
+@model
+def pixels_to_channels_of_any_size():
+    """Sizes of the archive are quotients by quotients of sizes."""
+    size = torch.export.Dim.AUTO
+    return Fn(lambda x: F.pixel_unshuffle(x, 2)), (torch.randn(5, 1, 2, 10),), ({0: size, 2: size, 3: size},)
+
+
+@model
+def largest_of_turned_rows_read_flat():
+    """What is the largest lies dense, in the order of its own dims."""
+    return Fn(lambda x: x[torch.topk(x.T, 6)[1].view(-1) % x.shape[0]] * torch.topk(x.T, 6)[0].view(-1, 1)), (torch.randn(12, 4),), None
