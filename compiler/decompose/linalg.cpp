@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "decompose/families.h"
 #include "decompose/matrices.h"
@@ -82,15 +83,23 @@ void linear(Rule& r) {
   r.set(with_bias(T(r.b, r.b.matmul(rows, r.b.transpose(w, 0, 1), in))).reshape(t.dims));
 }
 
-/// beta * added + alpha * product; beta 0 ignores `added`, NaN or not, and alpha 0 the product where BLAS makes it.
+T scaled_by(Rule& r, const T& x, std::string_view factor) {
+  return r.number_or(factor, 1.0) == 1.0 ? x : x * T(r.b, full(r.b, x.dtype(), {}, r.scalar(factor)));
+}
+
+/// beta * self; nothing where beta is 0, whatever self is.
+std::optional<T> scaled_self(Rule& r, DType t) {
+  if (r.number_or("beta", 1.0) == 0.0) return std::nullopt;
+  return scaled_by(r, tensor(r, "self").to(t), "beta");
+}
+
+/// beta * self + alpha * product; beta 0 ignores self, NaN or not, and alpha 0 the product where BLAS makes it.
 T blended(Rule& r, const T& product, const Expr& blas_work) {
-  const double alpha = r.number_or("alpha", 1.0), beta = r.number_or("beta", 1.0);
-  const auto times = [&](const T& x, std::string_view factor) { return x * T(r.b, full(r.b, x.dtype(), {}, r.scalar(factor))); };
-  const T scaled = alpha == 1.0 ? product : times(product, "alpha");
-  if (beta == 0.0) return alpha == 0.0 ? of_blas(scaled, scaled.like(0), blas_work) : scaled;
-  T added = tensor(r, "self").to(product.dtype());
-  if (beta != 1.0) added = times(added, "beta");
-  return alpha == 0.0 ? of_blas(scaled + added, added.expand(product.dims()), blas_work) : scaled + added;
+  const bool ignored = r.number_or("alpha", 1.0) == 0.0;
+  const T scaled = scaled_by(r, product, "alpha");
+  const std::optional<T> added = scaled_self(r, product.dtype());
+  if (!added) return ignored ? of_blas(scaled, scaled.like(0), blas_work) : scaled;
+  return ignored ? of_blas(scaled + *added, added->expand(product.dims()), blas_work) : scaled + *added;
 }
 
 template <int first>
@@ -111,13 +120,9 @@ void addr(Rule& r) {
   if (is_bool(out)) r.refuse("bool tensors");
   const DType in = compute_type(out);
   // alpha meets the first vector before the second does: products that would overflow do not.
-  T column = tensor(r, "vec1").to(in).unsqueeze(1);
-  if (r.number_or("alpha", 1.0) != 1.0) column = column * T(r.b, full(r.b, in, {}, r.scalar("alpha")));
-  const T product = column * tensor(r, "vec2").to(in).unsqueeze(0);
-  const double beta = r.number_or("beta", 1.0);
-  if (beta == 0.0) return r.set(product.to(out));
-  const T added = tensor(r, "self").to(in);
-  r.set(((beta == 1.0 ? added : added * T(r.b, full(r.b, in, {}, r.scalar("beta")))) + product).to(out));
+  const T product = scaled_by(r, tensor(r, "vec1").to(in).unsqueeze(1), "alpha") * tensor(r, "vec2").to(in).unsqueeze(0);
+  const std::optional<T> added = scaled_self(r, in);
+  r.set((added ? *added + product : product).to(out));
 }
 
 void addmm_activation(Rule& r) {

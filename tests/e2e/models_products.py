@@ -3,6 +3,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from grouped_mm import grouped_mm_fallback
 from models import Dim, Fn, explained, model
 
 
@@ -131,18 +132,6 @@ def product_of_parts():
     return Fn(lambda x, w: (x @ w.mT).relu() + x.sum(1, keepdim=True)), (torch.randn(2, 30)[:, :24], torch.randn(7, 40)[:, :24]), ({1: n}, {1: n})
 
 
-@torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
-def grouped_mm_fallback(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
-    """As transformers declares it, where PyTorch's own has no kernel."""
-    starts = [0, *offs.tolist()]
-    return torch.cat([input[a:b] @ w for a, b, w in zip(starts, starts[1:], weight)])
-
-
-@grouped_mm_fallback.register_fake
-def _(input, weight, offs):
-    return input.new_empty(input.shape[0], weight.shape[2])
-
-
 class Experts(nn.Module):
     """As the mixtures of transformers have them: rows sorted by expert, in runs; the weights of a few experts a row."""
 
@@ -157,9 +146,8 @@ class Experts(nn.Module):
         share, expert = torch.topk(torch.softmax(self.router(x).float(), -1), self.top)
         sorted_expert, order = expert.reshape(-1).sort(stable=True)
         ends = torch.histc(sorted_expert.float(), len(self.up), 0, len(self.up) - 1).cumsum(0).to(torch.int32)
-        product = torch.ops.transformers.grouped_mm_fallback
-        a, b = product(x[order // self.top], self.up.transpose(1, 2), ends).chunk(2, -1)
-        y = product(F.silu(a) * b, self.down.transpose(1, 2), ends) * share.reshape(-1)[order].to(x.dtype)[:, None]
+        a, b = grouped_mm_fallback(x[order // self.top], self.up.transpose(1, 2), ends).chunk(2, -1)
+        y = grouped_mm_fallback(F.silu(a) * b, self.down.transpose(1, 2), ends) * share.reshape(-1)[order].to(x.dtype)[:, None]
         place = torch.empty_like(order)
         place[order] = torch.arange(order.shape[0])
         return y[place].view(*expert.shape, -1).sum(1)
@@ -178,6 +166,6 @@ def experts_in_runs_bf16():
 @model
 def rows_in_runs_of_which_some_are_empty():
     def f(x, w, ends):
-        return torch.ops.transformers.grouped_mm_fallback(x, w, torch.cat([ends, torch.full((1,), x.shape[0], dtype=torch.int32)]))
+        return grouped_mm_fallback(x, w, torch.cat([ends, torch.full((1,), x.shape[0], dtype=torch.int32)]))
     w, ends = torch.randn(4, 20, 9, dtype=torch.float64), torch.tensor([2, 2, 5], dtype=torch.int32)
     return Fn(f, w=w, ends=ends), (torch.randn(7, 20, dtype=torch.float64),), ({0: Dim("rows", min=6, max=12)},)

@@ -21,8 +21,7 @@ inline ProductSizes sizes_of(const loop::MatmulKernel& k, const SymTable& syms) 
   }
   return z;
 }
-/// Blocks of so many rows, at the sizes worth tuning for and for any: those of runs are cut run by run.
-inline int64_t row_blocks(const ProductSizes& z, int64_t rows) { return (z.m + rows - 1) / rows * z.batch; }
+/// Blocks of so many rows; runs are cut one by one.
 inline Expr row_blocks(const loop::MatmulKernel& k, int rows) {
   return k.runs ? floordiv(k.m, rows) + min(k.m, k.runs->count) : ceildiv(k.m, rows);
 }
