@@ -191,6 +191,9 @@ class Joined {
     take(f_.loop.params, f_.loop_args, f_.read, of_loop);
     for (loop::Operand* o : {&z_.a, &z_.b})
       if (o->param != kNone<ParamId>) o->param = of_product.at(idx(o->param));
+    if (auto& q = z_.b_quantised)
+      for (ParamId* p : {&q->values, &q->scales, &q->offsets})
+        if (*p != kNone<ParamId>) *p = of_product.at(idx(*p));
     z_.params = params_;
     const LoopKernel finish = epilogue(of_product, of_loop);
     Kernel all = std::move(z_);
@@ -342,7 +345,7 @@ class Finisher {
   /// Some later call into call i.
   bool join(size_t i) {
     const auto* k = std::get_if<MatmulKernel>(&m_.kernels[m_.calls[i].kernel]);
-    if (!k || k->twin || k->runs || k->b_quantised || !k->batch.empty()) return false;
+    if (!k || k->twin || k->runs || !k->batch.empty()) return false;
     for (size_t p = 0; p < k->params.size(); ++p) {
       const BufferId passed = m_.calls[i].args.at(p);
       if (k->params.raw()[p].role != ParamRole::output || m_.buffers[passed].kind != loop::BufferKind::temp || joining_.uses(passed) != 2)

@@ -73,17 +73,18 @@ class Joined {
         args_.push_back(rows_args_[p]);
       }
     }
-    for (loop::Segment& s : z_.segments) shift(s.epilogue, before);
     z_.a = {};
+    Kernel all = std::move(z_);
+    loop::for_each_attached(all, [&](LoopKernel& k) { shift(k, std::get<MatmulKernel>(all).params, before); });
+    z_ = std::get<MatmulKernel>(std::move(all));
     z_.a.prologue = prologue(to);
     return {std::move(z_), std::move(args_)};
   }
 
  private:
-  /// All parameters of the product, then the epilogue's own.
-  void shift(LoopKernel& e, size_t before) const {
-    const size_t more = z_.params.size() - before;
-    IdVec<ParamId, loop::Param> params = z_.params;
+  /// All parameters of the product, then the attached loop's own.
+  static void shift(LoopKernel& e, IdVec<ParamId, loop::Param> params, size_t before) {
+    const size_t more = params.size() - before;
     for (size_t p = before; p < e.params.size(); ++p) params.push(e.params[static_cast<ParamId>(p)]);
     e.params = std::move(params);
     for (Inst& i : e.insts)
@@ -169,7 +170,8 @@ class Joiner {
   bool takes(const MatmulKernel& k, const Call& call, const LoopKernel& rows, BufferId stored) const {
     if (k.a.prologue || k.runs || !k.batch.empty() || call.args.at(idx(k.a.param)) != stored) return false;
     if (std::count(call.args.begin(), call.args.end(), stored) != 1) return false;
-    if (k.b.prologue ? loop::loads(*k.b.prologue, k.a.param) : k.b.param == k.a.param) return false;
+    for (const loop::Operand* o : {&k.b, k.twin ? &*k.twin : &k.b})
+      if (o->prologue ? loop::loads(*o->prologue, k.a.param) : o->param == k.a.param) return false;
     for (const loop::Segment& s : k.segments)
       if (loop::loads(s.epilogue, k.a.param)) return false;
     const Expr count = rows.outer.empty() ? Expr(1) : rows.outer[0].extent;

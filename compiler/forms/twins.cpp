@@ -32,7 +32,8 @@ struct Product {
 
 bool plain(const MatmulKernel& k) {
   const auto simple = [](const Inst& i) { return i.kind != InstKind::check && i.bind == kNone<SymId>; };
-  return !k.a.prologue && !k.b.prologue && !k.twin && k.segments.size() == 1 &&
+  const bool takes_b = !k.b.prologue || (k.b_quantised && k.b_panels_read);
+  return !k.a.prologue && takes_b && !k.twin && k.segments.size() == 1 && !k.segments[0].mates &&
          std::all_of(k.segments[0].epilogue.insts.begin(), k.segments[0].epilogue.insts.end(), simple);
 }
 
@@ -78,6 +79,18 @@ bool same_matrix(const Product& x, const Product& y) {
          x.k.in == y.k.in && same(s, Exprs{x.k.m, x.k.n, x.k.k}, Exprs{y.k.m, y.k.n, y.k.k}) && same(s, x.k.batch, y.k.batch);
 }
 
+/// Whether both have weights of the operands' type, or numbers of few bits in one format.
+bool same_format(const MatmulKernel& x, const MatmulKernel& y) {
+  if (x.b_quantised.has_value() != y.b_quantised.has_value()) return false;
+  if (!x.b_quantised) return true;
+  const loop::QuantisedWeight &p = *x.b_quantised, &q = *y.b_quantised;
+  const auto alike = [&](ParamId a, ParamId b) {
+    return a == kNone<ParamId> || b == kNone<ParamId> ? a == b : x.params[a].dtype == y.params[b].dtype;
+  };
+  return p.bits == q.bits && p.group == q.group && p.by_column == q.by_column && alike(p.values, q.values) && alike(p.scales, q.scales) &&
+         alike(p.offsets, q.offsets);
+}
+
 /// The product of both, and its arguments.
 class Pair {
  public:
@@ -93,6 +106,9 @@ class Pair {
     z_.b = moved(x_.k.b, of_x);
     z_.twin = moved(y_.k.b, of_y);
     z_.b_constant = x_.k.b_constant && y_.k.b_constant;
+    z_.b_quantised = moved(x_.k.b_quantised, of_x);
+    z_.twin_quantised = moved(y_.k.b_quantised, of_y);
+    z_.b_panels_read = x_.k.b_panels_read;
     z_.nodes = x_.k.nodes;
     z_.nodes.insert(z_.nodes.end(), y_.k.nodes.begin(), y_.k.nodes.end());
     LoopKernel e = y_.epilogue();
@@ -128,9 +144,24 @@ class Pair {
     }
     return to;
   }
-  static Operand moved(Operand o, const std::vector<ParamId>& to) {
-    o.param = to.at(idx(o.param));
+  Operand moved(Operand o, const std::vector<ParamId>& to) const {
+    if (!o.prologue) {
+      o.param = to.at(idx(o.param));
+      return o;
+    }
+    LoopKernel& p = *o.prologue;
+    const loop::Param made = p.params.raw().back();
+    p.params = z_.params;
+    const ParamId operand = p.params.push(made);
+    for (Inst& i : p.insts)
+      if (i.param != kNone<ParamId>) i.param = idx(i.param) < to.size() ? to[idx(i.param)] : operand;
     return o;
+  }
+  static std::optional<loop::QuantisedWeight> moved(std::optional<loop::QuantisedWeight> q, const std::vector<ParamId>& to) {
+    if (q)
+      for (ParamId* p : {&q->values, &q->scales, &q->offsets})
+        if (*p != kNone<ParamId>) *p = to.at(idx(*p));
+    return q;
   }
 
   /// Its epilogue's instructions; accumulators: which of the two are its own.
@@ -197,7 +228,7 @@ class Pairer {
     const auto *x = product(i), *y = product(i + 1);
     if (!x || !y || !plain(*x) || !plain(*y)) return false;
     const Product first{*x, m_.calls[i]}, second{*y, m_.calls[i + 1]};
-    if (!same_matrix(first, second)) return false;
+    if (!same_matrix(first, second) || !same_format(*x, *y)) return false;
     const std::optional<BufferId> passed = between(first, second);
     if (!passed || m_.buffers[*passed].kind != loop::BufferKind::temp || joining_.uses(*passed) != 2) return false;
     auto [z, args] = Pair(first, second, *passed).make();

@@ -9,6 +9,7 @@ std::vector<Attached> attached(const Kernel& kernel) {
   if (const auto* m = std::get_if<MatmulKernel>(&kernel)) {
     if (m->a.prologue) out.push_back({&*m->a.prologue, "pro_a"});
     if (m->b.prologue) out.push_back({&*m->b.prologue, "pro_b"});
+    if (m->twin && m->twin->prologue) out.push_back({&*m->twin->prologue, "pro_twin"});
     for (size_t s = 0; s < m->segments.size(); ++s) out.push_back({&m->segments[s].epilogue, fmt::format("epi{}", s)});
   }
   if (const auto* c = std::get_if<ConvKernel>(&kernel)) out.push_back({&c->epilogue, "epi0"});

@@ -14,6 +14,10 @@ class Counter {
   void reads(ParamId p, const Expr& points) {
     if (params_.contains(p)) read_[p] += points;
   }
+  /// Numbers of which so many are in a byte.
+  void reads_packed(ParamId p, const Expr& points, int64_t in_byte) {
+    if (params_.contains(p)) demand.read_bytes += ceildiv(points, in_byte);
+  }
   void writes(ParamId p, const Expr& points) {
     if (params_.contains(p)) written_[p] += points;
   }
@@ -66,8 +70,16 @@ Demand demand(const LoopKernel& k) {
   return c.take();
 }
 
-void operand(Counter& c, const Operand& o, const Expr& points) {
-  if (o.prologue)
+/// Of few bits: the numbers as they are stored, scales and offsets; to make weights of them is no work of the program's.
+void operand(Counter& c, const Operand& o, const std::optional<QuantisedWeight>& q, const Expr& points) {
+  if (q && q->bits < 8) {
+    c.reads_packed(q->values, points, 8 / q->bits);
+  } else if (q) {
+    c.reads(q->values, points);
+  }
+  if (q)
+    for (ParamId p : {q->scales, q->offsets}) c.reads(p, floordiv(points, q->group));
+  else if (o.prologue)
     c.loops(*o.prologue);
   else
     c.reads(o.param, points);
@@ -78,10 +90,10 @@ Demand demand(const MatmulKernel& k) {
   const Expr batch = product(k.batch);
   c.demand.in = k.in;
   c.demand.products = batch * k.m * k.n * k.k * (k.twin ? 2 : 1);
-  operand(c, k.a, batch * k.m * k.k);
-  operand(c, k.b, (k.runs ? min(k.runs->count, k.m) : batch) * k.k * k.n);
+  operand(c, k.a, {}, batch * k.m * k.k);
+  operand(c, k.b, k.b_quantised, (k.runs ? min(k.runs->count, k.m) : batch) * k.k * k.n);
   if (k.runs) c.reads(k.runs->ends, k.runs->count);
-  if (k.twin) operand(c, *k.twin, batch * k.k * k.n);
+  if (k.twin) operand(c, *k.twin, k.twin_quantised, batch * k.k * k.n);
   for (const Segment& s : k.segments) c.loops(s.epilogue);
   return c.take();
 }

@@ -30,8 +30,9 @@ std::vector<ParamId> others_of(const Kernel& k) {
   std::vector<ParamId> out = {m->a.param, m->b.param};
   if (m->twin) out.push_back(m->twin->param);
   if (m->runs) out.push_back(m->runs->ends);
-  if (m->b_quantised) out.insert(out.end(), {m->b_quantised->values, m->b_quantised->scales, m->b_quantised->offsets});
-  for (const Operand* o : {&m->a, &m->b})
+  for (const auto* q : {&m->b_quantised, &m->twin_quantised})
+    if (*q) out.insert(out.end(), {(*q)->values, (*q)->scales, (*q)->offsets});
+  for (const Operand* o : {&m->a, &m->b, m->twin ? &*m->twin : &m->b})
     if (o->prologue)
       for (const Inst& i : o->prologue->insts) out.push_back(i.param);
   return out;

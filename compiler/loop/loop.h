@@ -158,8 +158,10 @@ struct MatmulKernel {
   Operand a, b;             ///< a: rows m, columns k. b: rows k, columns n
   bool b_constant = false;  ///< b is a weight: packed at build time; then b.param's buffer holds the packed form, see plan/weights.h
   std::optional<QuantisedWeight> b_quantised;  ///< beside b's prologue, of which it says what it is (loop/quantised.h)
-  /// A second right operand, strided as b is, of a second product of a: the epilogue has an accumulator of each, the twin's last.
+  /// A second right operand, strided as b is, of a second product of a: the epilogue has an accumulator of each, the twin's last. Beside a
+  /// b of few bits it is one in the same format, and twin_quantised says so.
   std::optional<Operand> twin;
+  std::optional<QuantisedWeight> twin_quantised;
   std::optional<Runs> runs;
   bool ordered = false;           ///< sums go in an order that does not depend on m: rows are the same bits whatever their number
   bool b_panels_read = false;     ///< loads of b.param's buffer, here and elsewhere, are of the packed form (plan/share_weights.h)

@@ -273,6 +273,21 @@ class Parser {
     return o;
   }
 
+  QuantisedWeight quantised_after(MatmulKernel& k) {
+    QuantisedWeight q;
+    q.values = param(k.params);
+    if (in_.accept_word("scales")) q.scales = param(k.params);
+    if (in_.accept_word("offsets")) q.offsets = param(k.params);
+    in_.want_word("group");
+    q.group = in_.integer();
+    in_.want_word("bits");
+    q.bits = static_cast<int>(in_.integer());
+    q.by_column = in_.accept_word("by_column");
+    k.b_panels_read = in_.accept_word("panels");
+    need_line();
+    return q;
+  }
+
   MatmulKernel matmul() {
     MatmulKernel k;
     head(k);
@@ -309,19 +324,8 @@ class Parser {
       r.stride = one(k.syms);
       need_line();
     }
-    if (in_.accept_word("quantised")) {
-      QuantisedWeight& q = k.b_quantised.emplace();
-      q.values = param(k.params);
-      if (in_.accept_word("scales")) q.scales = param(k.params);
-      if (in_.accept_word("offsets")) q.offsets = param(k.params);
-      in_.want_word("group");
-      q.group = in_.integer();
-      in_.want_word("bits");
-      q.bits = static_cast<int>(in_.integer());
-      q.by_column = in_.accept_word("by_column");
-      k.b_panels_read = in_.accept_word("panels");
-      need_line();
-    }
+    if (in_.accept_word("quantised")) k.b_quantised = quantised_after(k);
+    if (in_.accept_word("twin_quantised")) k.twin_quantised = quantised_after(k);
     for (; in_.accept_word("segment"); need_line()) {
       Segment s;
       const Exprs range = sized(2, k.syms);

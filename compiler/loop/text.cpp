@@ -114,6 +114,13 @@ class Printer {
          one(o.row_stride, s), one(o.col_stride, s), what);
   }
 
+  void quantised(const char* name, const QuantisedWeight& q, const MatmulKernel& k) {
+    line("{} {}{}{} group {} bits {}{}{}", name, k.params[q.values].name,
+         q.scales == kNone<ParamId> ? "" : " scales " + k.params[q.scales].name,
+         q.offsets == kNone<ParamId> ? "" : " offsets " + k.params[q.offsets].name, q.group, q.bits, q.by_column ? " by_column" : "",
+         k.b_panels_read ? " panels" : "");
+  }
+
   void print(const MatmulKernel& k) {
     head("matmul", k.name, k.nodes);
     params(k.params, k.syms);
@@ -124,11 +131,8 @@ class Printer {
     operand("b", k.b, k.params, k.syms, !k.b_constant ? "" : k.b_panels_read ? " constant panels" : " constant");
     if (k.twin) operand("twin", *k.twin, k.params, k.syms, "");
     if (k.runs) line("runs {} count {} stride {}", k.params[k.runs->ends].name, one(k.runs->count, k.syms), one(k.runs->stride, k.syms));
-    if (const auto& q = k.b_quantised)
-      line("quantised {}{}{} group {} bits {}{}{}", k.params[q->values].name,
-           q->scales == kNone<ParamId> ? "" : " scales " + k.params[q->scales].name,
-           q->offsets == kNone<ParamId> ? "" : " offsets " + k.params[q->offsets].name, q->group, q->bits, q->by_column ? " by_column" : "",
-           k.b_panels_read ? " panels" : "");
+    if (k.b_quantised) quantised("quantised", *k.b_quantised, k);
+    if (k.twin_quantised) quantised("twin_quantised", *k.twin_quantised, k);
     for (const Segment& s : k.segments) {
       line("segment {}{}", list_text({s.n_begin, s.n_end}, k.syms), s.mates ? fmt::format(" mates {}", s.mates) : "");
       loop(s.epilogue, "epilogue");

@@ -16,6 +16,7 @@ Kernel named(Kernel k, const std::string& name) {
     for (size_t i = 0; i < m->segments.size(); ++i) m->segments[i].epilogue.name = fmt::format("{}_epilogue{}", name, i);
     if (m->a.prologue) m->a.prologue->name = name + "_prologue_a";
     if (m->b.prologue) m->b.prologue->name = name + "_prologue_b";
+    if (m->twin && m->twin->prologue) m->twin->prologue->name = name + "_prologue_twin";
   }
   if (auto c = std::get_if<ConvKernel>(&k)) c->epilogue.name = name + "_epilogue";
   return k;

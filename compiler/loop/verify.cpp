@@ -75,10 +75,15 @@ class Verifier {
                    "after {}: {}: bad operand", after_, where_);
       }
     }
-    if (k.twin)
-      AOTC_CHECK(!k.twin->prologue && !k.b.prologue && k.segments.size() == 1 && k.params.contains(k.twin->param) &&
+    if (k.twin && k.b.prologue) {
+      AOTC_CHECK(k.twin->prologue && k.segments.size() == 1 && k.b_quantised && k.twin_quantised && same_format(k),
+                 "after {}: {}: bad twin", after_, where_);
+      prologue(*k.twin->prologue, k.params, k.in, k.batch.size() + 1, false);
+    } else if (k.twin) {
+      AOTC_CHECK(!k.twin->prologue && k.segments.size() == 1 && k.params.contains(k.twin->param) &&
                      k.twin->batch_strides.size() == k.batch.size() && k.params[k.twin->param].dtype == k.in,
                  "after {}: {}: bad twin", after_, where_);
+    }
     if (k.runs)
       AOTC_CHECK(k.batch.empty() && !two_sums(k) && !k.a.prologue && !k.b.prologue && k.params.contains(k.runs->ends) &&
                      k.params[k.runs->ends].dtype == DType::i64 && is_float(k.in),
@@ -94,6 +99,13 @@ class Verifier {
                  "after {}: {}: bad mates", after_, where_);
       epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1, k.twin || s.mates ? 2 : 1);
     }
+  }
+  /// Whether b and its twin are numbers in one format.
+  static bool same_format(const MatmulKernel& k) {
+    const QuantisedWeight &b = *k.b_quantised, &t = *k.twin_quantised;
+    const auto type = [&](ParamId p) { return k.params.contains(p) ? k.params[p].dtype : DType::boolean; };
+    return b.bits == t.bits && b.group == t.group && b.by_column == t.by_column && type(b.values) == type(t.values) &&
+           type(b.scales) == type(t.scales) && type(b.offsets) == type(t.offsets);
   }
   void check(const ConvKernel& k) {
     const size_t s = k.kernel.size();

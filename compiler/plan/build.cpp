@@ -10,6 +10,7 @@
 #include "plan/join.h"
 #include "plan/memory.h"
 #include "plan/packing.h"
+#include "plan/panel_loads.h"
 #include "plan/reuse.h"
 #include "plan/share_weights.h"
 #include "plan/strips.h"
@@ -184,8 +185,7 @@ class PlanBuilder {
       const auto* m = std::get_if<loop::MatmulKernel>(&kernel);
       if (!m || !m->b_panels_read) continue;
       for_each_arg_of_call(i, [&](ParamId p, const loop::Param&, BufferId arg, size_t) {
-        const bool few_bits = m->b_quantised && p == m->b_quantised->values;
-        if (arg == b && (few_bits || p == m->b.param)) it->second = shared_form(kernel, options_.goal.machine.arch);
+        if (arg == b && (is_few_bits(*m, p) || p == m->b.param)) it->second = shared_form(kernel, options_.goal.machine.arch);
       });
     }
     AOTC_CHECK(it->second, "no product has the panels of {}", module_.buffers[b].name);

@@ -24,8 +24,10 @@ void for_each_loop(loop::Kernel& kernel, const F& f) {
   loop::for_each_attached(kernel, f);
 }
 
-/// Whether the parameter is the product's weight of few bits.
-inline bool is_few_bits(const loop::MatmulKernel& k, loop::ParamId p) { return k.b_quantised && k.b_quantised->values == p; }
+/// Whether the parameter is the product's weight of few bits, or its twin's.
+inline bool is_few_bits(const loop::MatmulKernel& k, loop::ParamId p) {
+  return (k.b_quantised && k.b_quantised->values == p) || (k.twin_quantised && k.twin_quantised->values == p);
+}
 
 class PanelLoads {
  public:

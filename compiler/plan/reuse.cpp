@@ -45,9 +45,9 @@ struct MayOverwrite {
   ParamId in, out;
   bool operator()(const LoopKernel& k) const { return loop_may_overwrite(k, in, out); }
   bool operator()(const loop::MatmulKernel& k) const {
-    for (const loop::Operand* o : {&k.a, &k.b})
+    for (const loop::Operand* o : {&k.a, &k.b, k.twin ? &*k.twin : &k.b})
       if (o->prologue ? !accesses(*o->prologue, in, InstKind::load).empty() : o->param == in) return false;
-    if ((k.twin && k.twin->param == in) || (k.runs && k.runs->ends == in)) return false;
+    if (k.runs && k.runs->ends == in) return false;
     bool stored = false;
     for (const loop::Segment& s : k.segments) {
       const bool stores = !accesses(s.epilogue, out, InstKind::store).empty(), loads = !accesses(s.epilogue, in, InstKind::load).empty();

@@ -327,6 +327,7 @@ inline void copy_async(void* to, const void* from, int size, int bytes) {
 }
 }  // namespace emulator
 inline void copy16_async(void* to, const void* from, int bytes) { emulator::copy_async(to, from, 16, bytes); }
+inline void copy8_async(void* to, const void* from, int bytes) { emulator::copy_async(to, from, 8, bytes); }
 inline void copy4_async(void* to, const void* from, int bytes) { emulator::copy_async(to, from, 4, bytes); }
 inline void copies_commit() { emulator::now->groups.emplace_back(); }
 template <int Pending>

@@ -17,6 +17,7 @@
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
 #define AOTC_DI inline
+#define AOTC_APART static
 
 typedef unsigned char u8;
 typedef signed char i8;

@@ -57,6 +57,30 @@ class Infinite(nn.Module):
         return y, self.infinite(x.abs() + 1), self.none(x)
 
 
+class Layer(nn.Module):
+    """A norm that queries, keys and values are computed of, of which two are rotated; gate and up behind another norm."""
+
+    def __init__(self, width=128, channels=32, hidden=192):
+        super().__init__()
+        self.channels, self.before, self.after = channels, nn.RMSNorm(width), nn.RMSNorm(width)
+        self.q, self.k, self.v = (nn.Linear(width, heads * channels, bias=False) for heads in (4, 2, 2))
+        self.out, self.gate, self.up = nn.Linear(2 * channels, width, bias=False), nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+        for norm in (self.before, self.after):
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+
+    def forward(self, x, cos, sin):
+        def rotated(t):
+            a, b = t.chunk(2, -1)
+            return t * cos + torch.cat((-b, a), -1) * sin
+
+        y = self.before(x)
+        q, k, v = (f(y).unflatten(-1, (-1, self.channels)).transpose(-3, -2) for f in (self.q, self.k, self.v))
+        x = x + self.out(v.transpose(-3, -2).flatten(-2))
+        z = self.after(x)
+        return rotated(q), rotated(k), v, x + self.down(nn.functional.silu(self.gate(z)) * self.up(z))
+
+
 SCALES = {torch.bfloat16: torch.bfloat16, torch.float16: torch.float16, torch.float32: torch.bfloat16}
 
 
@@ -222,6 +246,32 @@ def exported_bytes(r):
     print(f"ok   weights of bytes: {report['weights_bytes']} bytes of {elems} elements", flush=True)
 
 
+LAYERS = {f"layer_{t}_{kind}_{rows}": (t, kind, rows) for t, kind, rows in [("bf16", "int4", "one"), ("f16", "int8", "some"), ("bf16", "fp8", "some"),
+                                                                            ("bf16", "int8", "one"), ("f16", "int4", "some"), ("f16", "fp8", "one")]}
+
+
+def layer(r, name):
+    """Few rows: norms, rotations and the pair of gate and up are computed in the products of few bits."""
+    t, kind, rows = LAYERS[name]
+    torch.manual_seed(11)
+    module, n = Layer().to(TYPES[t]).eval(), 1 if rows == "one" else 3
+    angle = torch.randn(n, 32)
+    example = tuple(x.to(TYPES[t]) for x in (torch.randn(1, n, 128), angle.cos(), angle.sin()))
+    some = torch.export.Dim("seq", min=1, max=4)
+    pt2, so = r.path(name + ".pt2"), r.path(name + ".so")
+    torch.export.save(torch.export.export(module, example, dynamic_shapes=None if rows == "one" else ({1: some}, {0: some}, {0: some})), pt2)
+    r.build(pt2, so, "--weights", kind)
+    told = json.loads(run_models.sh(r.o.aotc, "explain", so, "--json"))
+    labels = [label.split() for v in told["variants"] for label in v.get("labels", [])] + [step["label"].split() for step in told["steps"]]
+    products = [[word for word in label if word.split("_")[0] == "linear"] for label in labels]
+    assert any(len(p) == 2 and "silu" in label for p, label in zip(products, labels)), labels  # gate and up
+    assert any(len(p) == 3 and any(word.startswith("cat") for word in label) for p, label in zip(products, labels)), labels
+    assert rows == "some" or any(p and any(word.startswith("rms_norm") for word in label) for p, label in zip(products, labels)), labels
+    verdict = json.loads(r.emulated(so, "verify", so, "--against", pt2, "--json"))
+    assert verdict["pass"], verdict
+    print(f"ok   {name}: {len(labels)} steps", flush=True)
+
+
 def refusals(r):
     pt2 = r.path("decoder_bf16.pt2")
     if not os.path.exists(pt2):
@@ -247,8 +297,8 @@ def main():
     os.makedirs(o.work, exist_ok=True)
     r = Runner(o)
     parts = {"refusals": refusals, "infinite": infinite, "other_weights": other_weights, "exported_bytes": exported_bytes}
-    for name in o.names or [*parts, *thirds.some(list(CASES), "weights of few bits on GPUs")]:
-        parts[name](r) if name in parts else case(r, name)
+    for name in o.names or [*parts, *thirds.some(list(CASES), "weights of few bits on GPUs"), *thirds.some(list(LAYERS), "layers of few bits on GPUs")]:
+        parts[name](r) if name in parts else layer(r, name) if name in LAYERS else case(r, name)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,10 @@ std::string prefetches_beside(const loop::MatmulKernel& k, int threads) {
     const ParamId id = static_cast<ParamId>(p);
     const loop::Param& param = k.params[id];
     const auto elems = product(param.dims).as_const();
-    const bool few_bits = k.b_quantised && (id == k.b_quantised->values || id == k.b_quantised->scales || id == k.b_quantised->offsets);
+    const auto part_of = [&](const std::optional<loop::QuantisedWeight>& q) {
+      return q && (id == q->values || id == q->scales || id == q->offsets);
+    };
+    const bool few_bits = part_of(k.b_quantised) || part_of(k.twin_quantised);
     const bool operand = id == k.a.param || id == k.b.param || (k.twin && id == k.twin->param) || few_bits;
     if (param.role != ParamRole::input || operand || !elems || *elems * dtype_bytes(param.dtype) > kMostBytes) continue;
     out += fmt::format(

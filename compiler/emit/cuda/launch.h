@@ -89,6 +89,7 @@ struct StreamTile {
   /// with its offset.
   int rows = 8, sums = 1;
   int64_t k = 64;
+  bool made = false;  ///< rows are computed by each block, dense, and are taken from there
   int bits = 16;
   int64_t group = 0;
   int scale_bytes = 0, scales = 0;  ///< of one; scales and offsets of a column's group: 0, 1 or 2
@@ -115,15 +116,16 @@ struct StreamTile {
   int64_t row_bytes() const {  ///< of shared memory, of the rows
     return (chunk_used() < rounds() ? 2 : 1) * rows * (chunk_used() * along * run * deep() + 8) * 2;
   }
+  int64_t made_bytes() const { return made ? (rows * k * 2 + 15) / 16 * 16 : 0; }
   int64_t scales_bytes() const {
     if (!scales) return 0;
-    const int64_t groups = (part() * run * deep() + group - 1) / group + 1;
+    const int64_t groups = k <= group ? 1 : (part() * run * deep() + group - 1) / group + 4;
     return int64_t{scales} * sums * items() * scale_bytes * 4 * ((groups + 3) / 4 | 1);
   }
   int64_t smem_bytes() const {
     const int64_t parts = int64_t{along} * sums * row_tiles() * kRowTile * (items() + 4) * 4,
                   all = ring_bytes() + row_bytes() + scales_bytes();
-    return parts > all ? parts : all;
+    return (parts > all ? parts : all) + made_bytes();
   }
 };
 

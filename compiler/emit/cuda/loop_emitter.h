@@ -29,7 +29,7 @@ class LoopEmitter {
   LoopEmitter(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol, const std::vector<SymId>& symbols)
       : k_(k), launch_(launch), symbol_(symbol), symbols_(symbols), names_(k, symbols_), prologue_(true) {}
 
-  std::string emit_rows(const std::string& args);
+  std::string emit_rows(const std::string& args, bool apart);
   std::string emit();
 
  private:

@@ -10,9 +10,12 @@ namespace aotc::emit::cuda {
 std::string emit_loop_kernel(const loop::LoopKernel& k, const LoopLaunch& launch, const std::string& symbol);
 
 /// A __device__ function `name(a, to)` of all threads of a block, a: of the type `args` with these sizes: every row that a prologue with
-/// reductions computes, to shared memory. The launch: of rows, without locals.
+/// reductions computes, to shared memory. The launch: of rows, without locals. apart: its code is there once, however many calls there are.
 std::string emit_rows_function(const loop::LoopKernel& k, const LoopLaunch& launch, const std::string& name, const std::string& args,
-                               const std::vector<SymId>& symbols);
+                               const std::vector<SymId>& symbols, bool apart = false);
+
+/// The launch of such a function in the kernel of a product, whose blocks have so many threads.
+LoopLaunch launch_of_rows(const loop::MatmulKernel& k, int threads);
 
 /// Neighbours that a thread takes at once of a scan along rows of so many elements.
 int neighbours_of_scan(int64_t extent, int threads);

@@ -15,7 +15,7 @@ using loop::LoopVar;
 using loop::ParamId;
 using loop::ParamRole;
 
-std::string LoopEmitter::emit_rows(const std::string& args) {
+std::string LoopEmitter::emit_rows(const std::string& args, bool apart) {
   size_t n_ptr = 0;
   std::string pointers, to, type;
   for (uint32_t p = 0; p < k_.params.size(); ++p) {
@@ -25,7 +25,7 @@ std::string LoopEmitter::emit_rows(const std::string& args) {
     pointers += fmt::format("  const {0}* const p{1} = static_cast<const {0}*>(a.ptr[{2}]);  // {3}\n", c_type(param.dtype), p, n_ptr++,
                             c_comment(param.name));
   }
-  std::string out = fmt::format("AOTC_DI void {}(const {}& a, {}* const {}) {{\n", symbol_, args, type, to);
+  std::string out = fmt::format("{} void {}(const {}& a, {}* const {}) {{\n", apart ? "AOTC_APART" : "AOTC_DI", symbol_, args, type, to);
   out += size_names(symbols_, k_.syms, 2) + pointers;
   out += "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
   if (launch_.lanes > 1) out += fmt::format("  if ({}) {{\n{}  return;\n  }}\n", aligned(), rows(true, "0", "1"));
@@ -225,9 +225,20 @@ std::string LoopEmitter::scans(const loop::Block& b, const std::vector<InstId>& 
   return out + neighbours(b.insts, r) + "      }\n    }\n";
 }
 
+LoopLaunch launch_of_rows(const loop::MatmulKernel& k, int threads) {
+  constexpr int kHeld = 4;  // groups of lanes that a thread holds
+  LoopLaunch l;
+  l.mapping = Mapping::row;
+  l.threads = threads;
+  l.lanes = 16 / static_cast<int>(dtype_bytes(k.in));
+  const int64_t steps = (k.k.as_const().value_or(0) + l.threads * l.lanes - 1) / (l.threads * l.lanes);
+  l.steps = steps <= kHeld ? static_cast<int>(steps) : 0;
+  return l;
+}
+
 std::string emit_rows_function(const LoopKernel& k, const LoopLaunch& launch, const std::string& name, const std::string& args,
-                               const std::vector<SymId>& symbols) {
-  return LoopEmitter(k, launch, name, symbols).emit_rows(args);
+                               const std::vector<SymId>& symbols, bool apart) {
+  return LoopEmitter(k, launch, name, symbols).emit_rows(args, apart);
 }
 
 }  // namespace aotc::emit::cuda

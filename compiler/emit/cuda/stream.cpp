@@ -4,6 +4,7 @@
 #include "emit/cuda/contraction.h"
 #include "emit/cuda/functor.h"
 #include "emit/cuda/loop_kernel.h"
+#include "emit/cuda/segments.h"
 
 namespace aotc::emit::cuda {
 
@@ -16,22 +17,25 @@ namespace {
 class Emitter {
  public:
   Emitter(const MatmulKernel& k, const StreamTile& tile, const std::string& symbol)
-      : k_(k), tile_(tile), symbol_(symbol), symbols_(size_symbols(k)) {}
+      : k_(k), tile_(tile), symbol_(symbol), symbols_(size_symbols(k)), segments_(k, symbol) {}
 
   std::string emit() {
-    AOTC_CHECK(!k_.a.prologue && k_.batch.empty() && (!k_.b.prologue || k_.b_quantised),
-               "{}: stream.cuh takes one matrix of rows and a weight", k_.name);
+    AOTC_CHECK(k_.batch.empty() && (!k_.b.prologue || k_.b_quantised), "{}: stream.cuh takes one matrix of rows and a weight", k_.name);
     size_t pointers = 0;
     for (const loop::Param& p : k_.params) pointers += loop::takes_argument(p.role);
     std::string out = "#include \"stream.cuh\"\n" + argument_struct(symbol_, pointers, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s)
-      out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), symbol_ + "_args", symbols_, true);
+      out += epilogue_functor(k_.segments[s].epilogue, k_.acc, segments_.epilogue(s), symbol_ + "_args", symbols_, true);
+    out += segments_.structs();
     for (const int rows : row_choices())
       for (const int sums : {1, 2})
         if (std::any_of(k_.segments.begin(), k_.segments.end(), [&](const loop::Segment& s) { return sums_of(s) == sums; }))
-          out +=
-              fmt::format("typedef StreamTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {};\n", weights(), tile_.k, rows, tile_.warps,
-                          tile_.along, tile_.strips, tile_.run, tile_.depth, tile_.split, tile_.chunk_used(), sums, tile_name(rows, sums));
+          out += fmt::format("typedef StreamTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {};\n", weights(), tile_.k, rows,
+                             tile_.warps, tile_.along, tile_.strips, tile_.run, tile_.depth, tile_.split, tile_.chunk_used(), sums,
+                             tile_.made, tile_name(rows, sums));
+    if (k_.a.prologue)
+      out += emit_rows_function(*k_.a.prologue, launch_of_rows(k_, tile_.threads()), symbol_ + "_rows", symbol_ + "_args", symbols_,
+                                segments_.groups().size() > 1);
     out += function_head(symbol_, tile_.split, tile_.threads(), tile_.resident);
     return out + body() + "}\n";
   }
@@ -64,9 +68,14 @@ class Emitter {
         if (p == kNone<ParamId>) return std::string("nullptr");
         return fmt::format("static_cast<const {}*>(a.ptr[{}]) + ({})", c_type(k_.params[p].dtype), idx(p), expr(seg.n_begin * groups));
       };
-      const std::string values = at(q->values, floordiv(seg.n_begin, StreamTile::kStrip) * strip), next = fmt::format("{}", strip);
-      return sums_of(seg) > 1 ? fmt::format("{{{0}, {0}}}, {{{1}, {1}}}, {2}, {3}", values, next, first(q->scales), first(q->offsets))
-                              : fmt::format("{{{}}}, {{{}}}, {}, {}", values, next, first(q->scales), first(q->offsets));
+      std::string values, next, scales, offsets;
+      for (int u = 0; u < sums_of(seg); ++u) {
+        const loop::QuantisedWeight& w = u && k_.twin ? *k_.twin_quantised : *q;
+        const char* const comma = u ? ", " : "";
+        values += comma + at(w.values, floordiv(seg.n_begin, StreamTile::kStrip) * strip), next += fmt::format("{}{}", comma, strip);
+        scales += comma + first(w.scales), offsets += comma + first(w.offsets);
+      }
+      return fmt::format("{{{}}}, {{{}}}, {{{}}}, {{{}}}", values, next, scales, offsets);
     }
     std::string bases, next;
     for (int u = 0; u < sums_of(seg); ++u) {
@@ -75,7 +84,7 @@ class Emitter {
       bases += (u ? ", " : "") + at(o.param, (o.base + seg.n_begin * o.col_stride) * bytes);
       next += (u ? ", " : "") + expr(o.col_stride * bytes);
     }
-    return fmt::format("{{{}}}, {{{}}}, nullptr, nullptr", bases, next);
+    return fmt::format("{{{}}}, {{{}}}, {{}}, {{}}", bases, next);
   }
 
   std::string body() const {
@@ -83,29 +92,31 @@ class Emitter {
     if (tile_.split > 1) out += fmt::format("  if (!has_clusters && blockIdx.x % {} != 0) return;\n", tile_.split);
     out += "  next_step_may_start();\n" + size_names(symbols_, k_.syms, 2);
     out += fmt::format("  const int m = {};\n", expr(k_.m)) + prefetches_beside(k_, tile_.threads());
-    out +=
-        fmt::format("  const {0}* const x = static_cast<const {0}*>(a.ptr[{1}]) + {2};\n", c_type(k_.in), idx(k_.a.param), expr(k_.a.base));
-    out += fmt::format("  auto ready = [&] {{ wait_for_step_before(); }};\n  i64 block = blockIdx.x / {};\n", tile_.split);
-    for (size_t s = 0; s < k_.segments.size(); ++s) {
-      const loop::Segment& seg = k_.segments[s];
+    const std::string type(c_type(k_.in));
+    std::string rows;
+    if (k_.a.prologue) {  // behind all that stream_block has in shared memory
+      out += fmt::format("  {0}* const x = reinterpret_cast<{0}*>(shared + {1});\n", type, tile_.smem_bytes() - tile_.made_bytes());
+      rows = fmt::format(" {}_rows(a, x);", symbol_);
+    } else {
+      out += fmt::format("  const {0}* const x = static_cast<const {0}*>(a.ptr[{1}]) + {2};\n", type, idx(k_.a.param), expr(k_.a.base));
+    }
+    out += fmt::format("  auto ready = [&] {{ wait_for_step_before();{} }};\n  i64 block = blockIdx.x / {};\n", rows, tile_.split);
+    out += segments_.find(tile_.items(), [&](const Expr& e) { return expr(e); });
+    for (const Segments::Group& group : segments_.groups()) {
+      const loop::Segment& seg = k_.segments[group[0]];
       const int sums = sums_of(seg);
-      const std::string epilogue = fmt::format("{}_epilogue{}", symbol_, s);
-      out += fmt::format("  {{\n    const i64 n = {}, blocks = (n + {}) / {};\n",
-                         expr(floordiv(seg.n_end - seg.n_begin, seg.mates ? 2 : 1)), tile_.items() - 1, tile_.items());
-      out += "    if (block < blocks) {\n";
-      out += fmt::format("      auto ahead = [&](i64 i, i64 j) {{ return {}{{a}}.ahead(i, j); }};\n", epilogue);
-      out += fmt::format(
-          "      auto finish = [&](const float (&acc)[{0}], const {1}::Held& held, i64 i, i64 j) {{ {1}{{a}}(acc[0], {2}held, i, j); }};\n",
-          sums, epilogue, sums > 1 ? "acc[1], " : "");
-      const std::vector<int> rows = row_choices();
-      for (size_t c = 0; c < rows.size(); ++c) {
-        const std::string tile = tile_name(rows[c], sums);
-        out += c + 1 < rows.size() ? fmt::format("      if (m <= {})\n  ", rows[c]) : rows.size() > 1 ? "      else\n  " : "";
+      out += fmt::format("  if ({}) {{\n", Segments::is_of(group)) + segments_.lambdas(group, sums, "    ", "", "");
+      out += fmt::format("    const i64 n = {};\n", Segments::chosen(group, [](size_t s) { return fmt::format("n{}", s); }));
+      const std::vector<int> counts = row_choices();
+      for (size_t c = 0; c < counts.size(); ++c) {
+        const std::string tile = tile_name(counts[c], sums);
+        out += c + 1 < counts.size() ? fmt::format("    if (m <= {})\n  ", counts[c]) : counts.size() > 1 ? "    else\n  " : "";
         out += fmt::format(
-            "      stream_block<{0}, {1}>(shared, StreamSource<{0}>{{{2}}}, x, {3}, block * {4}, n, m, ready, ahead, finish);\n", tile,
-            seg.mates, source(seg), expr(k_.a.row_stride), tile_.items());
+            "    stream_block<{0}, {1}>(shared, {2}, x, {3}, block * {4}, n, m, ready, ahead, finish);\n", tile, seg.mates,
+            Segments::chosen(group, [&](size_t s) { return fmt::format("StreamSource<{}>{{{}}}", tile, source(k_.segments[s])); }),
+            expr(k_.a.prologue ? k_.k : k_.a.row_stride), tile_.items());
       }
-      out += "      return;\n    }\n    block -= blocks;\n  }\n";
+      out += "    return;\n  }\n";
     }
     return out;
   }
@@ -114,6 +125,7 @@ class Emitter {
   const StreamTile& tile_;
   const std::string& symbol_;
   std::vector<SymId> symbols_;
+  Segments segments_;
 };
 
 }  // namespace

@@ -43,6 +43,25 @@ inline std::string product_contract(const loop::MatmulKernel& k, const Site& s) 
 inline Fit takes_points(const loop::MatmulKernel& k) {
   return k.a.prologue && loop::reduces(*k.a.prologue) ? refuse("operand a: it computes elements, not rows with reductions") : Fit::yes();
 }
+/// Rows that every block computes for itself, in shared memory: `rows` at most.
+inline Fit takes_made_rows(const loop::MatmulKernel& k, int64_t rows) {
+  constexpr int64_t kRowBytes = 32 << 10;
+  const auto depth = k.k.as_const();
+  if (!loop::reduces(*k.a.prologue)) return refuse("operand a: of prologues it takes those with reductions");
+  if (!k.batch.empty() || !depth) return refuse("operand a: one matrix of rows of a fixed size is computed");
+  const int64_t bytes = rows * *depth * dtype_bytes(k.in);
+  for (const loop::Param& p : k.a.prologue->params)
+    if (p.role == loop::ParamRole::local) return refuse("operand a: its rows keep more than what they are");
+  return bytes <= kRowBytes ? Fit::yes() : refuse("operand a: {} bytes of computed rows, {} is the most", bytes, kRowBytes);
+}
+/// ns that `blocks` blocks take for that in so many waves, each all rows: it reads them, mostly from the second cache, before its first
+/// product.
+inline double made_rows_ns(const loop::MatmulKernel& k, int64_t rows, double blocks, double waves, const GpuCosts& u,
+                           const SymTable& syms) {
+  if (!k.a.prologue) return 0;
+  const double read = static_cast<double>(rows * syms.hint(k.k) * dtype_bytes(k.in)) * 2;
+  return u.vector_made_row * static_cast<double>(rows) * waves + blocks * read / u.vector_cache_bytes;
+}
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace aotc::forms::cuda

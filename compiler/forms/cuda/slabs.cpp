@@ -30,7 +30,8 @@ Fit takes_slabs(const MatmulKernel& k) {
   if (q.group < *rows && (q.group < kSlabLeastGroup || (q.group < slab ? slab % q.group : q.group % slab) != 0))
     return refuse("groups of {} rows, slabs of {}", q.group, slab);
   for (const loop::Segment& s : k.segments)
-    if (loop::loads(s.epilogue, q.values)) return refuse("the epilogue reads the weight, too");
+    if (loop::loads(s.epilogue, q.values) || (k.twin_quantised && loop::loads(s.epilogue, k.twin_quantised->values)))
+      return refuse("the epilogue reads the weight, too");
   if (k.a.prologue ? loop::loads(*k.a.prologue, q.values) : k.a.param == q.values) return refuse("both operands read the weight");
   return Fit::yes();
 }

@@ -38,6 +38,7 @@ StreamTile tile_for(StreamTile t, const MatmulKernel& k, const SymTable& syms) {
   t.rows = static_cast<int>(syms.interval(k.m).max);
   t.sums = loop::two_sums(k) ? 2 : 1;
   t.k = *k.k.as_const();
+  t.made = k.a.prologue.has_value();
   if (const auto& q = k.b_quantised) {
     t.bits = q->bits, t.group = q->group, t.scales = q->offsets == kNone<loop::ParamId> ? 1 : 2;
     t.scale_bytes = static_cast<int>(dtype_bytes(k.params[q->scales].dtype));
@@ -74,8 +75,7 @@ Fit takes_streamed_operand(const MatmulKernel& k, const Operand& o, const char* 
   return Fit::yes();
 }
 /// A weight of few bits that all readers of its parameter take in slabs.
-Fit takes_number_strips(const MatmulKernel& k) {
-  const loop::QuantisedWeight& q = *k.b_quantised;
+Fit takes_number_strips(const MatmulKernel& k, const loop::QuantisedWeight& q) {
   const DType values = k.params[q.values].dtype;
   if (!q.by_column || q.scales == kNone<loop::ParamId>) return refuse("operand b: its scales are not stored column by column");
   if ((q.bits != 8 && q.bits != 4) || (values != DType::i8 && values != DType::u8 && values != DType::f8e4m3fn))
@@ -116,15 +116,18 @@ class Stream final : public FormOf<MatmulKernel> {
     const int64_t most = most_rows(s.machine);
     if (s.syms.interval(k.m).max > most || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", most);
     if (!k.batch.empty()) return refuse("it takes one matrix");
-    if (k.a.prologue) return refuse("it takes operand a from memory only");
-    if (const Fit a = takes_streamed_operand(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = k.a.prologue ? takes_made_rows(k, s.syms.interval(k.m).max) : takes_streamed_operand(k, k.a, "a", s.syms); !a)
+      return a;
     if (const Fit b = takes_weight(k, s); !b) return b;
-    const int64_t bytes = tile_for(least_tile(), k, s.syms).smem_bytes();
+    const int64_t bytes = tile_for(least_tile(k), k, s.syms).smem_bytes();
     return bytes <= s.machine.shared_bytes ? Fit::yes()
                                            : refuse("{} bytes of shared memory, {} is the most", bytes, s.machine.shared_bytes);
   }
   static Fit takes_weight(const MatmulKernel& k, const Site& s) {
-    if (k.b_quantised) return k.twin ? refuse("it has no twins of few bits") : takes_number_strips(k);
+    if (k.b_quantised) {
+      const Fit b = takes_number_strips(k, *k.b_quantised);
+      return b && k.twin_quantised ? takes_number_strips(k, *k.twin_quantised) : b;
+    }
     if (k.b.prologue) return refuse("it takes operand b from memory only");
     if (!k.b_constant) return refuse("operand b is no weight");
     if (k.m.is(1)) return refuse("one row: cuda_vector reads such a weight at the memory's pace");
@@ -146,7 +149,7 @@ class Stream final : public FormOf<MatmulKernel> {
           t.warps = warps, t.along = along, t.strips = strips, t.depth = depth, t.split = split;
           add(t, k, s, all);
         }
-    if (all.empty()) all.push_back(estimate(least_tile(), k, s));
+    if (all.empty()) all.push_back(estimate(least_tile(k), k, s));
     return all;
   }
   std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s); }
@@ -174,10 +177,10 @@ class Stream final : public FormOf<MatmulKernel> {
   }
 
  private:
-  /// The one of least shared memory.
-  static StreamFields least_tile() {
+  /// The one of least shared memory. Rows that are computed are there whole.
+  static StreamFields least_tile(const MatmulKernel& k) {
     StreamFields t;
-    t.warps = 4, t.along = 1, t.depth = 2, t.chunk = 2;
+    t.warps = 4, t.along = 1, t.depth = 2, t.chunk = k.a.prologue ? 0 : 2;
     return t;
   }
   /// The tile with all rows in shared memory and, where two blocks of it have no room on a processor, with chunks of them.
@@ -191,6 +194,7 @@ class Stream final : public FormOf<MatmulKernel> {
     const Candidate c = estimate(t, k, s);
     if (c.fit) all.push_back(c);
     if (whole.smem_bytes() <= static_cast<int64_t>(u.shared_of_processor) / 2 - static_cast<int64_t>(u.shared_of_driver)) return;
+    if (k.a.prologue) return;
     const int64_t room = static_cast<int64_t>(u.stream_chunk);
     StreamTile w = whole;
     for (w.chunk = t.depth; w.chunk * 2 < w.rounds(); w.chunk *= 2)
@@ -216,6 +220,8 @@ class Stream final : public FormOf<MatmulKernel> {
     Candidate r{pack(*this, choice), Fit::yes(), 0};
     if (t.smem_bytes() > m.shared_bytes)
       r.fit = refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), m.shared_bytes);
+    else if (t.made && t.chunk_used() < t.rounds())
+      r.fit = refuse("chunk: rows that are computed are all there");
     else if (t.spills())
       r.fit = refuse("about {} registers of {} threads each", t.registers(), t.threads());
     const ProductSizes z = sizes_of(k, s.syms);
@@ -254,7 +260,8 @@ class Stream final : public FormOf<MatmulKernel> {
     const double sums = (t.along - 1) * u.stream_along + (t.split > 1 ? u.stream_cluster + t.split * u.stream_join : 0);
     const double stage = rows_of_block * beside / u.stream_stage;
     const double strips_late = waves > 1 && t.scales ? stream * u.stream_strip * (t.strips - 1) : 0;
-    r.cost_ns = u.stream_start + stream + late + strips_late + sums + stage + (waves - 1) * u.stream_wave + (t.chunk ? u.stream_chunks : 0);
+    r.cost_ns = u.stream_start + made_rows_ns(k, t.rows, blocks, waves, u, s.syms) + stream + late + strips_late + sums + stage +
+                (waves - 1) * u.stream_wave + (t.chunk ? u.stream_chunks : 0);
     return r;
   }
 };

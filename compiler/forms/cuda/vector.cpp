@@ -18,7 +18,7 @@ using loop::Operand;
 
 namespace {
 
-constexpr int64_t kMostRows = 8, kMostInRuns = 256, kRowBytes = 32 << 10;
+constexpr int64_t kMostRows = 8, kMostInRuns = 256;
 constexpr double kOtherWarps = 0.01;  ///< a share: among equals blocks have four warps
 
 /// The rows are the kernel's.
@@ -91,17 +91,6 @@ Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, con
   return Fit::yes();
 }
 
-/// Rows that every block computes for itself, in shared memory.
-Fit takes_rows(const MatmulKernel& k, const Site& s) {
-  const auto depth = k.k.as_const();
-  if (!loop::reduces(*k.a.prologue)) return refuse("operand a: of prologues it takes those with reductions");
-  if (!k.batch.empty() || !depth) return refuse("operand a: one matrix of rows of a fixed size is computed");
-  const int64_t bytes = most_rows(k, s.syms) * *depth * dtype_bytes(k.in);
-  for (const loop::Param& p : k.a.prologue->params)
-    if (p.role == loop::ParamRole::local) return refuse("operand a: its rows keep more than what they are");
-  return bytes <= kRowBytes ? Fit::yes() : refuse("operand a: {} bytes of computed rows, {} is the most", bytes, kRowBytes);
-}
-
 class Vector final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "cuda_vector"; }
@@ -119,7 +108,7 @@ class Vector final : public FormOf<MatmulKernel> {
     if (k.b.prologue) return refuse("it takes operand b from memory only");
     if (most_rows(k, s.syms) > kMostRows || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", kMostRows);
     if (k.runs && s.syms.interval(k.m).max > kMostInRuns) return refuse("1 to {} rows in runs", kMostInRuns);
-    if (const Fit a = k.a.prologue ? takes_rows(k, s) : takes_operand(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = k.a.prologue ? takes_made_rows(k, most_rows(k, s.syms)) : takes_operand(k, k.a, "a", s.syms); !a) return a;
     if (k.twin)
       if (const Fit twin = takes_operand(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
     return takes_operand(k, k.b, "b", s.syms);
@@ -179,10 +168,7 @@ class Vector final : public FormOf<MatmulKernel> {
                                    instructions / (s.machine.cores * u.vector_issues));
     const double waves = std::max(1.0, blocks / (resident * s.machine.cores));
     const double row_loads = p.row_load * static_cast<double>(most_rows(k, s.syms)) * chunks * waves;
-    // Rows that each block computes: it reads them, mostly from the second cache, before its first product.
-    const double read = static_cast<double>(most_rows(k, s.syms) * z.k) * elem * 2;
-    const double rows =
-        k.a.prologue ? u.vector_made_row * static_cast<double>(most_rows(k, s.syms)) + blocks * read / u.vector_cache_bytes : 0;
+    const double rows = made_rows_ns(k, most_rows(k, s.syms), blocks, 1, u, s.syms);
     const double mates = loop::two_sums(k) && !k.twin ? u.vector_mate_row * static_cast<double>(most_rows(k, s.syms) - 1) : 0;
     const double turns = static_cast<double>(turns_of(t, k, s.syms)),
                  late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave

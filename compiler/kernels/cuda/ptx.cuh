@@ -10,6 +10,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
 #define AOTC_DI __device__ __forceinline__
+#define AOTC_APART static __device__ __noinline__  // code that is there once
 
 // Round to nearest even. Two in a word: the instruction that makes one number for itself has a quarter of its speed where the type is bf16.
 AOTC_DI u32 f16_pair(float low, float high) {
@@ -163,6 +164,9 @@ AOTC_DI u32 shared_address(const void* p) { return static_cast<u32>(__cvta_gener
 // Copies `bytes` of 16 (or of 4); the rest of them becomes zero. from is not read when bytes is 0.
 AOTC_DI void copy16_async(void* to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
+}
+AOTC_DI void copy8_async(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
 }
 AOTC_DI void copy4_async(void* to, const void* from, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");

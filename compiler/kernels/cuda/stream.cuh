@@ -28,13 +28,15 @@ template <class Type, class Format, class ScaleType, int Group, bool Offsets> st
 
 // K: a multiple of 8. Rows: of x, at most. Along: of the Warps, those that share columns. Run: slabs of a strip in a round of a warp. Depth: rounds
 // under way. Split: blocks of a cluster. Chunk: rounds whose rows are in shared memory at a time; all, or Depth and more. Sums: products of the same
-// rows that are finished together.
-template <class Weights, int K, int Rows, int Warps, int Along, int Strips, int Run, int Depth, int Split, int Chunk, int Sums> struct StreamTile {
+// rows that are finished together. Made: ready() computes the rows, in shared memory.
+template <class Weights, int K, int Rows, int Warps, int Along, int Strips, int Run, int Depth, int Split, int Chunk, int Sums, bool Made>
+struct StreamTile {
   typedef Weights W;
   typedef typename Weights::T T;
   typedef typename Weights::Scale Scale;
   static constexpr int k = K, rows = Rows, row_tiles = (Rows + 7) / 8, threads = Warps * 32, along = Along, strips = Strips, run = Run, sums = Sums;
   static constexpr int split = has_clusters ? Split : 1;
+  static constexpr bool made = Made;
   static constexpr int items = Warps / Along * Strips * 16;  // columns of a block, of each product
   static constexpr int slabs = (K + Weights::deep - 1) / Weights::deep, step_k = Run * Weights::deep;
   static constexpr int steps = (slabs + Run - 1) / Run, part = (steps + split - 1) / split, rounds = (part + Along - 1) / Along;
@@ -45,12 +47,14 @@ template <class Weights, int K, int Rows, int Warps, int Along, int Strips, int 
   static constexpr int round_bytes = Strips * Sums * Run * Weights::bytes, ring_bytes = Warps * depth * round_bytes;
   static constexpr int chunk_k = chunk * Along * step_k, pitch = chunk_k + 8;  // 8 rows' 16 bytes lie in different banks
   static constexpr int buffer = Rows * pitch, rows_bytes = (whole ? 1 : 2) * buffer * int(sizeof(T));
-  // Scales of a column that a block takes, an odd number of fours.
+  // Scales of a column that a block takes, from a multiple of `scale_run` on, so many of which are copied at once; an odd number of fours.
   static constexpr int group = Weights::few_bits ? Weights::group : K, groups = (K + group - 1) / group;
-  static constexpr int part_groups = (part * step_k + group - 1) / group + 1, scale_fours = (part_groups + 3) / 4 | 1, scale_pitch = 4 * scale_fours;
+  static constexpr int scale_run = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
+  static constexpr int part_groups = groups == 1 ? 1 : (part * step_k + group - 1) / group + 4;
+  static constexpr int scale_fours = (part_groups + 3) / 4 | 1, scale_pitch = 4 * scale_fours;
   static constexpr int slab_groups = group < Weights::deep && group < K ? Weights::deep / group : 1;
   static constexpr int sum_pitch = items + 4, sum_part = row_tiles * 8 * sum_pitch;
-  static_assert(K % 8 == 0 && Warps % Along == 0 && (whole || chunk >= depth), "tile shape");
+  static_assert(K % 8 == 0 && Warps % Along == 0 && (whole || (chunk >= depth && !Made)), "tile shape");
   static_assert(!Weights::few_bits || group >= K || (group % 16 == 0 && (group % Weights::deep == 0 || Weights::deep % group == 0)), "groups of a slab");
 };
 
@@ -58,8 +62,8 @@ template <class Weights, int K, int Rows, int Warps, int Along, int Strips, int 
 template <class Tile> struct StreamSource {
   const char* at[Tile::sums];
   i64 next_bytes[Tile::sums];
-  const typename Tile::Scale* scales;   // of few bits: of the first column
-  const typename Tile::Scale* offsets;  // null: none
+  const typename Tile::Scale* scales[Tile::sums];   // of few bits: of the first column
+  const typename Tile::Scale* offsets[Tile::sums];  // null: none
 };
 
 // The column of an item. Mates: items are pairs, of columns j and j + Mates where j / Mates is even.
@@ -73,7 +77,7 @@ template <int Mates> AOTC_DI i64 stream_column(i64 item, int which) {
 template <class Tile, bool Async> AOTC_DI void stream_rows(typename Tile::T* to, const typename Tile::T* x, i64 x_row, int m, int k0) {
   typedef typename Tile::T T;
   constexpr int pieces = Tile::chunk_k / 8, each = (Tile::rows * pieces + Tile::threads - 1) / Tile::threads;  // of 8 numbers; of a thread
-  if (aligned16(x)) {
+  if (Tile::made || aligned16(x)) {
     constexpr int at_once = Async ? 1 : each < 8 ? each : 8;
 #pragma unroll Async ? 4 : 1
     for (int from = threadIdx.x; from < m * pieces; from += at_once * Tile::threads) {
@@ -84,6 +88,7 @@ template <class Tile, bool Async> AOTC_DI void stream_rows(typename Tile::T* to,
         const bool inside = e < m * pieces && k0 + at < Tile::k;
         const T* const piece = inside ? x + row * x_row + k0 + at : x;
         if constexpr (Async) copy16_async(to + row * Tile::pitch + at, piece, inside ? 16 : 0);
+        else if constexpr (Tile::made) held[i] = inside ? load_wide<T, 8>(piece) : Wide<T, 8>{};
         else held[i] = load_wide_if<T, 8>(piece, inside);
       }
       if constexpr (!Async)
@@ -100,6 +105,43 @@ template <class Tile, bool Async> AOTC_DI void stream_rows(typename Tile::T* to,
       to[row * Tile::pitch + at] = k0 + at < Tile::k ? x[row * x_row + k0 + at] : T(0.0f);
     }
   }
+}
+
+// The scales, and offsets, of a block's columns from group `first_group` on, to shared memory: a warp a column, by copies that the thread commits
+// next, but for scales that lie 2 bytes apart, which are there after a barrier.
+template <class Tile, int Mates>
+AOTC_DI void stream_scales(typename Tile::Scale* to, const StreamSource<Tile>& b, i64 first, i64 n, int first_group) {
+  typedef typename Tile::Scale Scale;
+  constexpr int kinds = Tile::W::offsets ? 2 : 1, run = Tile::scale_run, bytes = run * int(sizeof(Scale)), warps = Tile::threads / 32;
+#pragma unroll
+  for (int u = 0; u < Tile::sums; ++u)
+#pragma unroll
+    for (int o = 0; o < kinds; ++o) {
+      const Scale* const from = o ? b.offsets[u] : b.scales[u];
+      Scale* const into = to + (u * kinds + o) * Tile::items * Tile::scale_pitch;
+      if constexpr (bytes == 2) {
+#pragma unroll 4
+        for (int e = threadIdx.x; e < Tile::items * Tile::part_groups; e += Tile::threads) {
+          const int item = e / Tile::part_groups, of = e % Tile::part_groups;
+          const bool inside = first + item < n && first_group + of < Tile::groups;
+          into[item * Tile::scale_pitch + of] =
+              inside ? from[stream_column<Mates>(first + item, u) * Tile::groups + first_group + of] : Scale(0.0f);
+        }
+      } else {
+#pragma unroll 1
+        for (int item = threadIdx.x >> 5; item < Tile::items; item += warps) {
+          const Scale* const at = from + (first + item < n ? stream_column<Mates>(first + item, u) : 0) * Tile::groups + first_group;
+#pragma unroll 1
+          for (int of = (threadIdx.x & 31) * run; of < Tile::part_groups; of += 32 * run) {
+            const bool inside = first + item < n && first_group + of < Tile::groups;
+            Scale* const place = into + item * Tile::scale_pitch + of;
+            if constexpr (bytes == 16) copy16_async(place, inside ? at + of : from, inside ? 16 : 0);
+            else if constexpr (bytes == 8) copy8_async(place, inside ? at + of : from, inside ? 8 : 0);
+            else copy4_async(place, inside ? at + of : from, inside ? 4 : 0);
+          }
+        }
+      }
+    }
 }
 
 // A warp's place in its block, and what it copies and multiplies.
@@ -229,31 +271,21 @@ AOTC_DI void stream_block(char* shared, const StreamSource<Tile>& b, const typen
   typedef typename Tile::W W;
   typedef typename Tile::T T;
   typedef typename Tile::Scale Scale;
-  constexpr int Strips = Tile::strips, Sums = Tile::sums, kinds = W::offsets ? 2 : 1;
+  constexpr int Strips = Tile::strips, Sums = Tile::sums;
   const int rank = Tile::split > 1 ? blockIdx.x % Tile::split : 0;
   StreamWarp<Tile, Mates> w(shared, b, first, n, rank);
   T* const rows = reinterpret_cast<T*>(shared + Tile::ring_bytes);
   Scale* const scales = reinterpret_cast<Scale*>(shared + Tile::ring_bytes + Tile::rows_bytes);  // [products][scales and offsets][items][scale_pitch]
+  const int first_group = Tile::group >= Tile::k ? 0 : w.begin * Tile::step_k / Tile::group / Tile::scale_run * Tile::scale_run;
+  if constexpr (W::few_bits) {
+    static_assert(Sums == 1 || Mates % 16 == 0, "pairs of strips");
+    stream_scales<Tile, Mates>(scales, b, first, n, first_group);
+    copies_commit();
+  }
 #pragma unroll
   for (int d = 0; d < Tile::depth; ++d) {
     if (d < w.mine) w.fetch(d, d);
     copies_commit();
-  }
-
-  const int first_group = Tile::group >= Tile::k ? 0 : w.begin * Tile::step_k / Tile::group;
-  if constexpr (W::few_bits) {
-    static_assert(Sums == 1 || Mates % 16 == 0, "pairs of strips");
-#pragma unroll
-    for (int u = 0; u < Sums; ++u)
-#pragma unroll 4
-      for (int e = threadIdx.x; e < Tile::items * Tile::part_groups; e += Tile::threads) {
-        const int item = e / Tile::part_groups, of = e % Tile::part_groups;
-        const bool inside = first + item < n && first_group + of < Tile::groups;
-        const i64 from = inside ? stream_column<Mates>(first + item, u) * Tile::groups + first_group + of : 0;
-        const int into = (u * kinds * Tile::items + item) * Tile::scale_pitch + of;
-        scales[into] = inside ? b.scales[from] : Scale(0.0f);
-        if constexpr (W::offsets) scales[into + Tile::items * Tile::scale_pitch] = inside ? b.offsets[from] : Scale(0.0f);
-      }
   }
   ready();
   stream_rows<Tile, false>(rows, x, x_row, m, w.begin * Tile::step_k);
@@ -289,6 +321,7 @@ AOTC_DI void stream_block(char* shared, const StreamSource<Tile>& b, const typen
   auto fetch_chunk = [&] {
     if (until < w.rounds) stream_rows<Tile, true>(rows + next % 2 * Tile::buffer, x, x_row, m, w.begin * Tile::step_k + next * Tile::chunk_k);
   };
+  if constexpr (W::few_bits) copies_wait<Tile::depth>();  // the scales, which were asked for first
   __syncthreads();
   if constexpr (!Tile::whole) fetch_chunk();
 #pragma unroll 1

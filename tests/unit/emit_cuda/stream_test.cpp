@@ -16,7 +16,7 @@ namespace {
 struct Arguments {
   const char* b[2];
   i64 next_bytes[2];
-  const void *scales, *offsets, *x;
+  const void *scales[2], *offsets[2], *x;
   i64 x_row, n;
   int m;
   float* out;  ///< the sums, [row][column], and those of the second product or of mates behind them
@@ -30,7 +30,7 @@ struct Product {
   std::vector<T> x;
   std::vector<std::vector<float>> b;
   std::vector<char> stored[2];
-  std::vector<typename Tile::Scale> scales, offsets;
+  std::vector<typename Tile::Scale> scales[2], offsets[2];
 };
 
 template <class Tile, int Mates>
@@ -38,7 +38,8 @@ void kernel(const void* arguments) {
   const Arguments& a = *static_cast<const Arguments*>(arguments);
   StreamSource<Tile> b;
   for (int u = 0; u < Tile::sums; ++u) b.at[u] = a.b[Mates ? 0 : u], b.next_bytes[u] = a.next_bytes[Mates ? 0 : u];
-  b.scales = static_cast<const typename Tile::Scale*>(a.scales), b.offsets = static_cast<const typename Tile::Scale*>(a.offsets);
+  typedef const typename Tile::Scale* Scales;
+  for (int u = 0; u < Tile::sums; ++u) b.scales[u] = Scales(a.scales[Mates ? 0 : u]), b.offsets[u] = Scales(a.offsets[Mates ? 0 : u]);
   bool waited = false;
   const i64 columns = Mates ? 2 * a.n : a.n;
   auto ready = [&] { waited = true; };
@@ -86,12 +87,11 @@ Product<Tile> numbers(int m, int n) {
   for (int i = 0; i < m * k; ++i) p.x.push_back(T(normal(rng)));
   p.b.assign(products, std::vector<float>(static_cast<size_t>(n) * k));
   const int groups = (k + Tile::group - 1) / Tile::group, slabs = (k + W::deep - 1) / W::deep;
-  if constexpr (W::few_bits)
-    for (int i = 0; i < n * groups; ++i) {
-      p.scales.push_back(Scale(0.01f + std::fabs(normal(rng)) * 0.1f));
-      if (W::offsets) p.offsets.push_back(Scale(normal(rng)));
-    }
   for (int u = 0; u < products; ++u) {
+    for (int i = 0; W::few_bits && i < n * groups; ++i) {
+      p.scales[u].push_back(Scale(0.01f + std::fabs(normal(rng)) * 0.1f));
+      if (W::offsets) p.offsets[u].push_back(Scale(normal(rng)));
+    }
     p.stored[u].assign(W::few_bits ? static_cast<size_t>((n + 15) / 16) * slabs * 1024 : static_cast<size_t>(n) * k * sizeof(T), 0);
     for (int j = 0; j < n; ++j)
       for (int i = 0; i < k; ++i) {
@@ -111,8 +111,8 @@ Product<Tile> numbers(int m, int n) {
           }
           const int stored = std::is_same_v<In, E4m3> && byte % 128 == 127 ? 5 : byte;
           const size_t at = static_cast<size_t>(j) * groups + i / Tile::group;
-          const float offset = W::offsets ? float(p.offsets[at]) : 0.0f;
-          value = T(static_cast<float>(number * static_cast<double>(float(p.scales[at])) + offset));
+          const float offset = W::offsets ? float(p.offsets[u][at]) : 0.0f;
+          value = T(static_cast<float>(number * static_cast<double>(float(p.scales[u][at])) + offset));
           store<In>(p.stored[u], slabs, j, i, stored);
         } else {
           const T v(normal(rng));
@@ -137,9 +137,10 @@ aotc::emit::cuda::StreamTile known(int warps, int depth, int chunk) {
 }
 
 /// m rows by n columns, or pairs of mates.
-template <class W, int K, int Rows, int Warps, int Along, int Strips, int Run, int Depth, int Split, int Chunk, int Sums = 1, int Mates = 0>
+template <class W, int K, int Rows, int Warps, int Along, int Strips, int Run, int Depth, int Split, int Chunk, int Sums = 1, int Mates = 0,
+          bool Made = false>
 void check(int m, int n, int shift = 0) {
-  typedef StreamTile<W, K, Rows, Warps, Along, Strips, Run, Depth, Split, Chunk, Sums> Tile;
+  typedef StreamTile<W, K, Rows, Warps, Along, Strips, Run, Depth, Split, Chunk, Sums, Made> Tile;
   typedef typename Tile::T T;
   INFO("k " << K << " rows " << m << " columns " << n << " warps " << Warps << " along " << Along << " strips " << Strips << " depth "
             << Depth);
@@ -157,7 +158,15 @@ void check(int m, int n, int shift = 0) {
   std::copy(p.x.begin(), p.x.end(), rows);
   std::vector<float> out(static_cast<size_t>(m) * columns * Sums, NAN);
   const i64 next = W::few_bits ? (K + W::deep - 1) / W::deep * 1024 : K * i64(sizeof(T));
-  const Arguments a{{p.stored[0].data(), p.stored[1].data()}, {next, next}, p.scales.data(), p.offsets.data(), rows, K, n, m, out.data()};
+  const Arguments a{{p.stored[0].data(), p.stored[1].data()},
+                    {next, next},
+                    {p.scales[0].data(), p.scales[1].data()},
+                    {p.offsets[0].data(), p.offsets[1].data()},
+                    rows,
+                    K,
+                    n,
+                    m,
+                    out.data()};
   const unsigned grid[3] = {static_cast<unsigned>((n + Tile::items - 1) / Tile::items * Split), 1, 1}, block[3] = {Warps * 32, 1, 1};
   aotc_host_launch(kernel<Tile, Mates>, Split, grid, block, static_cast<unsigned>(t.smem_bytes()), &a);
   double worst = 0;
@@ -199,9 +208,13 @@ TEST_CASE("products of few rows: two of the same rows, and columns in pairs") {
   typedef PlainWeights<bf16> B;
   check<B, 264, 8, 4, 2, 1, 1, 2, 1, 99, 2>(8, 45);
   check<B, 264, 12, 2, 1, 2, 1, 2, 2, 99, 2>(11, 45);
+  check<B, 264, 3, 4, 2, 1, 1, 2, 1, 99, 2, 0, true>(2, 45);
   check<B, 264, 3, 4, 2, 1, 1, 2, 1, 99, 2, 17>(3, 34);
   check<PlainWeights<f16>, 264, 16, 4, 2, 1, 1, 2, 1, 99, 2, 32>(13, 64);
   check<SlabWeights<bf16, Int4, bf16, 32, true>, 256, 3, 4, 2, 1, 1, 2, 1, 99, 2, 32>(3, 64);
+  check<SlabWeights<bf16, Int4, bf16, 32, true>, 512, 1, 4, 2, 1, 1, 2, 1, 99, 2>(1, 45);
+  check<SlabWeights<f16, Int8, float, 64, false>, 640, 8, 4, 1, 1, 1, 2, 2, 99, 2>(6, 40);
+  check<SlabWeights<bf16, E4m3, bf16, 192, false>, 576, 8, 2, 2, 1, 1, 2, 1, 99, 2>(2, 37);  // scales of a column that do not lie in pairs
 }
 
 TEST_CASE("products of few rows: weights of few bits") {
