@@ -1,6 +1,9 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "ci_verbs.h"
@@ -61,13 +64,25 @@ nlohmann::json built_with() {
           {"isas", {"avx2", "avx512", "avx512_bf16", "amx"}}};
 }
 
+/// Ends the process without taking down LibTorch's tables of operators, a quarter of a short command's processor time. Sanitizers look for
+/// leaks after that.
+int leave(int code) {
+#ifndef AOTC_SANITIZED
+  std::fflush(nullptr);
+  std::cout.flush(), std::cerr.flush();
+  _exit(code);
+#endif
+  return code;
+}
+
 }  // namespace
 }  // namespace aotc::cli
 
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_st("aotc"));
   spdlog::set_pattern("%^%v%$");
-  return aotc::cli::run_verbs({"aotc", "aotc: ahead-of-time compiler for PyTorch models. model.pt2 in, model.so and model.h out.",
-                               aotc::cli::kVerbs, aotc::cli::built_with},
-                              argc, argv);
+  return aotc::cli::leave(
+      aotc::cli::run_verbs({"aotc", "aotc: ahead-of-time compiler for PyTorch models. model.pt2 in, model.so and model.h out.",
+                            aotc::cli::kVerbs, aotc::cli::built_with},
+                           argc, argv));
 }

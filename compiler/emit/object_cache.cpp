@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -33,9 +32,13 @@ constexpr char kMagic[8] = {'A', 'O', 'T', 'C', 'O', 'B', 'J', '2'};
 std::optional<std::string> read(const std::string& path) {
   std::error_code ec;
   if (!fs::is_regular_file(path, ec)) return std::nullopt;
+  const uintmax_t size = fs::file_size(path, ec);
+  if (ec) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (!in.good() && !in.eof()) return std::nullopt;
+  std::string bytes(size, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (in.bad() || !in.is_open()) return std::nullopt;
+  bytes.resize(static_cast<size_t>(in.gcount()));  // another build may have put a shorter one there
   return bytes;
 }
 

@@ -45,7 +45,7 @@ const OpParam* OpSchema::find(std::string_view name) const {
 
 const OpSchema* OpTable::find(const std::string& target) {
   auto it = known_.find(target);
-  if (it == known_.end()) it = known_.emplace(target, torch_functions().find_schema(target)).first;
+  if (it == known_.end()) it = known_.emplace(target, find_schema(target)).first;
   return it->second ? &*it->second : nullptr;
 }
 

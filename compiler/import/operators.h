@@ -48,7 +48,7 @@ struct OpSchema {
   const OpParam* find(std::string_view name) const;
 };
 
-/// Schemas by target ("aten.add.Tensor"), asked of the dispatcher once each.
+/// Schemas by target ("aten.add.Tensor"), asked once each.
 class OpTable {
  public:
   const OpSchema* find(const std::string& target);  ///< null when LibTorch does not know the operator

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "import/composite.h"
 #include "import/operators.h"
@@ -18,6 +19,7 @@ struct TorchFunctions {
   const char* aotc_version;  ///< of the build that libaotc_torch.so is of
   bool (*works)();           ///< with the LibTorch that is loaded, where that is of another version; may crash where it does not
   std::optional<OpSchema> (*find_schema)(const std::string& target);
+  std::vector<std::string> (*operators)();  ///< targets of all that are known
   std::unique_ptr<CompositeTracer> (*make_tracer)(HasRule has_rule);
   std::unique_ptr<Reference> (*make_reference)(const Program& program, const ReferenceOptions& options);
   Result<std::vector<TensorMeta>> (*result_types)(const Program& program, const PNode& node);
@@ -37,6 +39,7 @@ inline constexpr const char* kGetTorchFunctions = "aotc_torch_functions";
 namespace torch_side {
 bool works();
 std::optional<OpSchema> find_schema(const std::string& target);
+std::vector<std::string> operators();
 std::unique_ptr<CompositeTracer> make_tracer(HasRule has_rule);
 std::unique_ptr<Reference> make_reference(const Program& program, const ReferenceOptions& options);
 Result<std::vector<TensorMeta>> result_types(const Program& program, const PNode& node);
@@ -47,5 +50,8 @@ Fit load_operators(const std::string& library);
 
 /// Loads LibTorch and libaotc_torch.so at the first call. Throws a Diagnostic that says where LibTorch was looked for.
 const TorchFunctions& torch_functions();
+/// As its find_schema; where LibTorch is not loaded, of the operators that stand in a file beside libaotc_torch.so without loading it.
+/// Throws where there is no LibTorch all the same.
+std::optional<OpSchema> find_schema(const std::string& target);
 
 }  // namespace aotc::import

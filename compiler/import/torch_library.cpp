@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 
+#include "import/operator_table.h"
 #include "import/torch_functions.h"
 
 namespace aotc::import {
@@ -123,7 +124,7 @@ struct Loaded {
 };
 
 Loaded load_functions() {
-  const TorchPair pair = find_torch(process_variables(), private_folder());
+  const TorchPair& pair = torch_here();
   // libaotc_torch.so asks for LibTorch by name alone; what is loaded already is what it gets.
   load(fs::path(pair.torch.libraries) / kLibrary, RTLD_LAZY);
   void* handle = nullptr;
@@ -145,6 +146,18 @@ Loaded load_functions() {
 std::optional<Loaded>& loaded() {
   static std::optional<Loaded> one;
   return one;
+}
+
+/// What the build wrote of the operators of torch_here(), where that is of the version that the build was with.
+const OperatorTable& operators_here() {
+  static const OperatorTable table = [] {
+    const TorchPair& pair = torch_here();
+    const fs::path path = fs::path(pair.side.file).replace_extension(".operators");
+    std::string text(pair.alike && is_file(path) ? fs::file_size(path) : 0, '\0');
+    if (!text.empty() && !std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()))) text.clear();
+    return OperatorTable(std::move(text), AOTC_VERSION, pair.torch.version);
+  }();
+  return table;
 }
 
 }  // namespace
@@ -211,6 +224,17 @@ std::vector<TorchPlace> torch_places(const Variables& variables, const std::stri
 }
 
 TorchPlace torch_place_of_python(const Variables& variables) { return place_of(sites_of_python(variables)); }
+
+const TorchPair& torch_here() {
+  static const TorchPair pair = find_torch(process_variables(), private_folder());
+  return pair;
+}
+
+std::optional<OpSchema> find_schema(const std::string& target) {
+  if (!loaded())  // else users' operators may have been added
+    if (std::optional<OpSchema> schema = operators_here().find(target)) return schema;
+  return torch_functions().find_schema(target);
+}
 
 const TorchFunctions& torch_functions() {
   static std::once_flag once;

@@ -38,6 +38,9 @@ struct TorchPair {
 /// with the latest side that is not later, or the earliest. Neither list is empty.
 TorchPair torch_pair(const std::vector<TorchFolder>& found, const std::vector<TorchSide>& sides);
 
+/// That of this process, which is looked for once. Throws a Diagnostic that says where.
+const TorchPair& torch_here();
+
 struct TorchPlace {
   std::string what;                ///< as a message names it
   std::string none;                ///< why it cannot be looked in; else empty

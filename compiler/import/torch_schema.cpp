@@ -32,4 +32,12 @@ std::optional<OpSchema> find_schema(const std::string& target) {
   return handle ? std::optional<OpSchema>(convert(handle->schema())) : std::nullopt;
 }
 
+std::vector<std::string> operators() {
+  std::vector<std::string> out;
+  for (const c10::OperatorName& o : c10::Dispatcher::singleton().getAllOpNames())
+    if (const size_t at = o.name.find("::"); at != std::string::npos)
+      out.push_back(o.name.substr(0, at) + "." + o.name.substr(at + 2) + "." + (o.overload_name.empty() ? "default" : o.overload_name));
+  return out;
+}
+
 }  // namespace aotc::import::torch_side

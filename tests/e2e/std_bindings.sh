@@ -1,7 +1,7 @@
 #!/bin/sh
 # std_bindings.sh PROGRAM ARCHIVE: nothing of the standard library that PROGRAM and its libaotc_torch.so use is bound to a library of LibTorch, some
-# builds of which export parts of an old libstdc++. Reading ARCHIVE loads LibTorch.
-LD_BIND_NOW=1 LD_DEBUG=bindings "$1" inspect "$2" 2>&1 | awk -v program="$1" '
+# builds of which export parts of an old libstdc++. Looking for users' operators, in ARCHIVE in vain, loads LibTorch.
+LD_BIND_NOW=1 LD_DEBUG=bindings "$1" build "$2" --torch-library "$2" 2>&1 | awk -v program="$1" '
   (index($0, "binding file " program " ") || /binding file [^ ]*libaotc_torch.so /) && /normal symbol/ {
     ++all
     if (/binding file [^ ]*libaotc_torch.so /) ++side
