@@ -1,6 +1,7 @@
 #pragma once
 // What the tests of convolutions share: a case, its sizes, its call in two parts, and the naive fp64 loop that it is held to. Layouts are
 // the callers': where elements of x, w and the result stand.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <optional>
@@ -57,6 +58,16 @@ inline std::optional<ConvSizes> conv_sizes(const ConvCase& c) {
   }
   s.k = c.cg * s.taps;
   return s;
+}
+
+/// Halves the longest side of a drawn case's input while it takes more than `most` multiplications, as long as its window fits.
+inline void shorten(ConvCase& c, int64_t most) {
+  for (std::optional<ConvSizes> s = conv_sizes(c); s && c.n * s->out_plane * s->co * s->k > most;) {
+    ConvCase shorter = c;
+    *std::max_element(shorter.in, shorter.in + 3) /= 2;
+    s = conv_sizes(shorter);
+    if (s) c = shorter;
+  }
 }
 
 /// Three coordinates of a place that is counted in row-major order.
