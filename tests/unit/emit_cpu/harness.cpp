@@ -47,7 +47,7 @@ CompiledUnit::CompiledUnit(const std::string& source, Isa isa) {
   std::string cmd = "cd " + dir_ + " && " + ccache() + "g++ -c";
   for (const std::string& f : emit::cpu::unit_flags(isa))
     cmd += " " + (f == "-fvisibility=hidden" ? std::string("-fvisibility=default") : f);
-  cmd += " -Iruntime -Ikernels k.cpp -o k.o && g++ -shared k.o -o k.so -lm";
+  cmd += " -Iruntime -Ikernels k.cpp -o k.o && g++ -shared -nostdlib k.o -o k.so -lgcc";  // what it takes of libc and libm the test has
   INFO(source);
   REQUIRE(std::system(cmd.c_str()) == 0);
   handle_ = dlopen((dir_ + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);

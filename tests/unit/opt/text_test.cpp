@@ -44,7 +44,7 @@ class Mutator {
   std::string run() {
     std::string t = text_;
     const auto [at, size] = pick();
-    static constexpr const char* kNumbers[] = {"0", "1", "-1", "7", "99999", "999999999999", "9223372036854775807", "1e30", "nan", "inf"};
+    static constexpr const char* kNumbers[] = {"0", "1", "-1", "7", "9999", "999999999999", "9223372036854775807", "1e30", "nan", "inf"};
     static constexpr const char* kPieces[] = {
         "[", "]", "{", "}", "(", ")", ",", "\"", "\n", "#", "((((", "mod(1, 0)", "floordiv(n, n - n)"};
     switch (rng_() % 8) {
