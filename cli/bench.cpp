@@ -74,8 +74,9 @@ int run(const Options& o, const Common& common) {
   std::unique_ptr<import::Reference> eager;
   std::vector<double> ours, theirs, others;
   Profile steps;
+  CustomProcesses custom;
   if (!o.against.empty()) {
-    define(o.operators);
+    custom = define(o.operators);
     original = against(o.against, artifact);
     if (!original->doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original->doubt);
     inputs = import::make_inputs(original->program, choose_sizes(original->program, dims), 0);

@@ -120,7 +120,7 @@ Run add_build(CLI::App& app) {
            "CPU: when a model is loaded, copy its weights into huge pages of the process, unless the program passes "
            "AOTC_MODEL_SHARED_WEIGHTS: faster runs, for memory and time to load");
   return [o](const Common& common) {
-    define(o->operators);
+    const CustomProcesses custom = define(o->operators);
     o->build.methods = o->front.methods();
     o->build.cache = o->cache.get();
     o->build.judge = whole_errors();

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "import/custom_process.h"
 #include "import/torch_functions.h"
 
 namespace aotc::cli {
@@ -20,8 +19,9 @@ void add_custom_operators(CLI::App& app, CustomOperators& operators) {
       .repeated();
 }
 
-void define(const CustomOperators& operators) {
-  if (operators.libraries.empty() && operators.modules.empty()) return;
+CustomProcesses define(const CustomOperators& operators) {
+  CustomProcesses processes;
+  if (operators.libraries.empty() && operators.modules.empty()) return processes;
   const import::TorchFunctions& torch = import::torch_functions();
   for (const std::string& library : operators.libraries) {
     require_file(library);
@@ -30,7 +30,7 @@ void define(const CustomOperators& operators) {
           .note("it must be built against the LibTorch that aotc uses (aotc --version says which)");
   }
   for (const std::string& module : operators.modules) {
-    const auto process = std::make_shared<import::CustomProcess>(module);
+    const auto process = processes.emplace_back(std::make_shared<import::CustomProcess>(module));
     const Result<std::vector<std::string>> schemas = process->schemas();
     if (!schemas)
       throw Diagnostic(ExitCode::toolchain, Loc{module, "", "", ""}, "cannot be imported: " + schemas.why())
@@ -39,6 +39,7 @@ void define(const CustomOperators& operators) {
       if (const Fit defined = torch.call_operator(schema, process); !defined)
         throw Diagnostic(ExitCode::toolchain, Loc{module, "", "", ""}, fmt::format("{}: {}", schema, defined.why));
   }
+  return processes;
 }
 
 }  // namespace aotc::cli

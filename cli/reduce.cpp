@@ -120,7 +120,7 @@ Run add_reduce(CLI::App& app) {
       for (const std::string& value : *values)
         for (std::vector<std::string>* words : {&o->failing.build_words, &o->failing.verify_words})
           words->insert(words->end(), {option, value});
-    define(o->operators);
+    const CustomProcesses custom = define(o->operators);
     require_apart({{"-o", o->output}}, {{"model", o->model}});
     require_place_for_file(o->output);
     nlohmann::json told;

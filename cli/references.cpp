@@ -39,7 +39,7 @@ int run(const Options& o, const Common& common) {
   ArtifactFile artifact(o.artifact);  // not run: this machine may lack its device
   artifact.choose_method(o.method);
   const nlohmann::json meta = artifact.metadata();
-  define(o.operators);
+  const CustomProcesses custom = define(o.operators);
   const Against original = against(o.against, artifact);
   if (!original.doubt.empty())
     throw Diagnostic(Loc{o.against, "", "", ""}, original.doubt).note("references of another archive say nothing about the artifact");

@@ -240,7 +240,7 @@ void verify_method(const Options& o, const Common& common, const std::string& me
 
 Verdict run(const Options& o, const Common& common) {
   const std::vector<std::string> methods = ArtifactFile(o.artifact).methods();
-  define(o.operators);
+  const CustomProcesses custom = define(o.operators);
   if (!o.method.empty()) ArtifactFile(o.artifact).choose_method(o.method);  // refuses one that is not there
   Verdict v;
   const std::map<std::string, std::string> archives = archives_of(o, methods);

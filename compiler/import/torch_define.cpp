@@ -47,7 +47,7 @@ HostTensor host_of(const at::Tensor& given) {
 /// Calls of an operator, made in another process.
 class ProcessKernel final : public c10::OperatorKernel {
  public:
-  explicit ProcessKernel(std::shared_ptr<CustomProcess> process) : process_(std::move(process)) {}
+  explicit ProcessKernel(const std::shared_ptr<CustomProcess>& process) : process_(process) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
     const c10::FunctionSchema& schema = op.schema();
@@ -65,7 +65,9 @@ class ProcessKernel final : public c10::OperatorKernel {
       if (type_of(schema.arguments()[i].real_type()).type == ParamType::dtype && args[i]["value"].is_number())
         if (const auto t = from_torch(static_cast<at::ScalarType>(args[i]["value"].get<int>()))) args[i] = {{"dtype", dtype_name(*t)}};
     const std::string overload = schema.overload_name().empty() ? "default" : schema.overload_name();
-    const Result<std::vector<HostTensor>> results = process_->call(schema.name() + "." + overload, args, tensors);
+    const std::shared_ptr<CustomProcess> process = process_.lock();
+    TORCH_CHECK(process, "its process has ended");
+    const Result<std::vector<HostTensor>> results = process->call(schema.name() + "." + overload, args, tensors);
     TORCH_CHECK(results, results.why());
     torch::jit::drop(*stack, schema.arguments().size());
     for (const HostTensor& r : *results) {
@@ -87,7 +89,7 @@ class ProcessKernel final : public c10::OperatorKernel {
     for (const c10::IValue& x : v.toListRef()) list.push_back(json_of(x));
     return list;
   }
-  std::shared_ptr<CustomProcess> process_;
+  std::weak_ptr<CustomProcess> process_;
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ struct TorchFunctions {
   Result<std::vector<TensorMeta>> (*result_types)(const Program& program, const PNode& node);
   /// Makes an operator known by its schema, without code; of one that is known, holds the two schemas to be alike.
   Fit (*define_operator)(const std::string& schema);
-  /// The same, with calls of the process as its code.
+  /// The same, with calls of the process as its code, as long as that is kept.
   Fit (*call_operator)(const std::string& schema, const std::shared_ptr<CustomProcess>& process);
   /// Loads a library of the user's, which makes its operators known.
   Fit (*load_operators)(const std::string& library);

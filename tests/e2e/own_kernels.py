@@ -268,7 +268,7 @@ def main():
 
     # The sample.
     pt2, so = os.path.join(work, "net.pt2"), os.path.join(work, "net.so")
-    good(sys.executable, "export.py", pt2, cwd=sample)
+    good(sys.executable, "-IS", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "torch_process.py"), "export.py", pt2, cwd=sample)
     kernels = os.path.join(sample, "kernels.json")
     plain = run(o.aotc, "build", pt2, "-o", so, "--quiet")
     assert plain.returncode == 4 and "--kernels" in plain.stderr, plain.stderr
@@ -296,7 +296,8 @@ def main():
     print("ok   samples/custom_kernel")
 
     export(work)
-    module = os.path.join(work, "own_operators.py")
+    module, temporary = os.path.join(work, "own_operators.py"), os.path.join(work, "temporary")
+    os.makedirs(temporary)
 
     def build_and_verify(name, *kernel, target=(), verify=True):
         path, out = os.path.join(work, name + ".json"), os.path.join(work, name + ".so")
@@ -305,7 +306,8 @@ def main():
         model = os.path.join(work, name.split("-")[0] + ".pt2")
         good(o.aotc, "build", model, "--kernels", path, "-o", out, "--quiet", *target)
         if verify:
-            good(o.aotc, "verify", out, "--against", model, "--torch-module", module, "--samples", 2, "--quiet")
+            good(o.aotc, "verify", out, "--against", model, "--torch-module", module, "--samples", 2, "--quiet", env=dict(os.environ, TMPDIR=temporary))
+            assert not [f for f in os.listdir(temporary) if f.startswith("aotc")], os.listdir(temporary)  # aotc has left nothing
         print("ok  ", name)
         return out
 
