@@ -4,16 +4,17 @@ would spend some fifty times.
     python -IS torch_process.py SCRIPT [ARGUMENT ...]     as `python SCRIPT ARGUMENT ...`: arguments, environment, folder, input and output, exit code
 
 The first call of a ctest starts that process. It serves calls of the same user and parent (ctest; the process that AOTC_TEST_PARENT names) alone,
-and ends with that, or after a minute without calls. A call starts Python anew where AOTC_TEST_FORK=0, where the environment has what Python or torch read as they start, and where
-the process cannot be had.
+and ends with that, or after five minutes without calls. Scripts have that parent in AOTC_TEST_PARENT: what they call this way is forked from the same process. A call starts Python
+anew where AOTC_TEST_FORK=0, where the environment has what Python or torch read as they start (but for what a fork can do as well: LATER), and where the process cannot be had.
 """
 import os
 import socket
 import sys
 
-IDLE_S = 60
+IDLE_S = 300
 LONGEST_REQUEST = 1 << 24
 READ_AT_START = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "ATEN_", "TORCH", "PYTORCH", "PYTHON", "LD_", "GLIBC_", "MALLOC_")
+LATER = ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 
 
 def server_name(parent):
@@ -62,7 +63,7 @@ def connect(parent):
 
 
 def starts_anew():
-    return os.environ.get("AOTC_TEST_FORK") == "0" or any(k.startswith(READ_AT_START) for k in os.environ)
+    return os.environ.get("AOTC_TEST_FORK") == "0" or any(k.startswith(READ_AT_START) and k not in LATER for k in os.environ)
 
 
 def call(words, parent):
@@ -73,7 +74,7 @@ def call(words, parent):
     if s is None or not is_mine(s):
         return None
     with s:
-        text = json.dumps({"words": words, "folder": os.getcwd(), "environment": dict(os.environ)}).encode("ascii")
+        text = json.dumps({"words": words, "folder": os.getcwd(), "environment": dict(os.environ, AOTC_TEST_PARENT=str(parent))}).encode("ascii")
         socket.send_fds(s, [len(text).to_bytes(4, "little")], [0, 1, 2])
         s.sendall(text)
         if s.recv(1) != b"S":
@@ -155,6 +156,8 @@ def run(request, fds):
     module.__file__ = script
     sys.modules["__main__"] = module
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
+    sys.stdout.reconfigure(write_through=bool(os.environ.get("PYTHONUNBUFFERED")))
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     code = 0
     try:

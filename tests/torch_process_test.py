@@ -18,6 +18,7 @@ atexit.register(lambda: print("at exit", flush=True))
 forked = os.getppid() != int(os.environ["CALLER"])
 print(__name__, os.path.basename(__file__), os.path.basename(sys.path[0] or "."), sys.argv[1:], os.getcwd(), os.environ["WORD"], "AOTC_OTHER" in os.environ)
 print(sys.stdin.read(), file=sys.stderr)
+assert sys.stdout.write_through == ("PYTHONUNBUFFERED" in os.environ) and sys.dont_write_bytecode == ("PYTHONDONTWRITEBYTECODE" in os.environ)
 class Net(torch.nn.Module):
     def forward(self, x):
         return x + 1
@@ -38,8 +39,8 @@ time.sleep(600)
 """
 
 
-def run(folder, *words, fork):
-    environment = {**NAMED, "WORD": "w", "CALLER": str(os.getpid()), "AOTC_TEST_FORK": "1" if fork else "0"}
+def run(folder, *words, fork, variables={}):
+    environment = {**NAMED, "WORD": "w", "CALLER": str(os.getpid()), "AOTC_TEST_FORK": "1" if fork else "0", **variables}
     command = [sys.executable, "-IS", PROCESS, *words]
     r = subprocess.run(command, cwd=folder, env=environment, input="a line", capture_output=True, text=True)
     return r.returncode, r.stdout, r.stderr
@@ -62,6 +63,15 @@ def check_ends(folder):
             assert (code, out) == (wanted, "" if end == "signal" else first + "at exit\n"), (end, fork, code, out, err)
             said = [line for line in err.splitlines() if line[:1] not in ("", " ") and "Traceback" not in line]
             assert said == ["a line", *SAID.get(end, [])], (end, fork, err)
+
+
+def check_variables(folder):
+    """What Python reads as it starts: a fork does as well, or it is another Python."""
+    script = os.path.join(folder, "script.py")
+    for fork, variables in ((True, {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}), (False, {"PYTHONHASHSEED": "0"})):
+        code, out, err = run(folder, script, "0", fork=True, variables=variables)
+        with open(os.path.join(folder, "forked")) as f:
+            assert (code, f.read()) == (0, str(fork)), (variables, out, err)
 
 
 def is_running(pid):
@@ -97,6 +107,7 @@ def check_killed(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         check_ends(folder)
+        check_variables(folder)
         check_killed(folder)
     print("torch_process: scripts run, fail and end as by themselves")
 

@@ -6,7 +6,8 @@ aotc=$1 work=$2 python=$3
 shift 3
 mkdir -p "$work"
 rm -f "$work"/*.pt2
-"$python" "$(dirname "$0")/archives/make.py" "$work"
+export AOTC_TEST_PARENT=${AOTC_TEST_PARENT:-$PPID}
+"$python" -IS "$(dirname "$0")/../torch_process.py" "$(dirname "$0")/archives/make.py" "$work"
 for file in "$@" "$work"/*.pt2; do
   so=$work/$(basename "$file" .pt2).so
   "$aotc" build "$file" -o "$so" --quiet

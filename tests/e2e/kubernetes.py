@@ -95,7 +95,9 @@ def image(o):
     """The files of both images, with the artifact beside the server and in it: small without the weights, and they serve with nothing else around them."""
     shutil.rmtree(o.work, ignore_errors=True)
     os.makedirs(o.work)
-    subprocess.run([sys.executable, os.path.join(SAMPLES, "..", "first", "net.py")], cwd=o.work, check=True)
+    forked = [sys.executable, "-IS", os.path.join(SAMPLES, "..", "..", "tests", "torch_process.py")]
+    os.environ.setdefault("AOTC_TEST_PARENT", str(os.getppid()))
+    subprocess.run([*forked, os.path.join(SAMPLES, "..", "first", "net.py")], cwd=o.work, check=True)
     build = [o.aotc, "build", os.path.join(o.work, "net.pt2"), "--cpu", "portable", "--weights-file", "--quiet"]
     subprocess.run([*build, "-o", os.path.join(o.work, "net.so")], check=True)
     ways = [("beside", o.server, [os.path.join(o.work, "net.so")], ["/model/net.so"], 20)]

@@ -26,6 +26,10 @@ TORCH = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int
 CODES = {torch.int64: 6, torch.bfloat16: 8, torch.float32: 9}  # of the C API
 NOISE = {torch.float32: 1e-3, torch.bfloat16: 1.5}  # of a code's step
 WIDTH, HEAD, CACHE, WORDS = 48, 16, 24, 50
+KINDS = ("copy", "put", "slice", "rows", "softmax")  # of a decoder
+COMBINATIONS = [(kind, stored, dtype) for kind in KINDS for stored in ("int8", "fp8") for dtype in ("float32", "bfloat16")]
+# Each kind, and each pair of types.
+ALWAYS = [("copy", "int8", "float32"), ("put", "fp8", "float32"), ("slice", "int8", "bfloat16"), ("rows", "fp8", "bfloat16"), ("softmax", "int8", "float32")]
 
 
 class Decoder(torch.nn.Module):
@@ -292,10 +296,8 @@ def main():
     os.makedirs(o.work, exist_ok=True)
     refusals(o.aotc, o.work)
     memory_reused(o.aotc, o.work)
-    for kind in ("copy", "put", "slice", "rows", "softmax"):
-        for stored in ("int8", "fp8"):
-            for dtype in ("float32", "bfloat16"):
-                decoder(o.aotc, o.work, kind, dtype, stored, *(["--cpu", "avx2"] if kind == "copy" else []))
+    for kind, stored, dtype in thirds.some(COMBINATIONS, "combinations of a cache's kind and types", always=ALWAYS):
+        decoder(o.aotc, o.work, kind, dtype, stored, *(["--cpu", "avx2"] if kind == "copy" else []))
     for seed in thirds.some(list(range(27)), "drawn decoders with caches of 8 bits", 9):
         kind, dtype, stored, sizes = drawn(seed)
         decoder(o.aotc, o.work, kind, dtype, stored, title=f"drawn_{seed}", **sizes)

@@ -61,7 +61,8 @@ def make(o):
     model = transformers.LlamaForCausalLM(config).eval()
     model.save_pretrained(folder)
     out = os.path.join(o.work, "out")
-    for command in ([sys.executable, export, out, "--model", folder, "--slots", str(SLOTS), "--cache", str(CACHE), "--chunk", str(CHUNK), "--hidden", "--name", "small",
+    forked = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "torch_process.py")
+    for command in ([sys.executable, "-IS", forked, export, out, "--model", folder, "--slots", str(SLOTS), "--cache", str(CACHE), "--chunk", str(CHUNK), "--hidden", "--name", "small",
                      "--adapters", "2", "--rank", "8"],
                     [o.aotc, "build", out + "/model.pt2", "--shapes", out + "/model.shapes.json", "--states", "*.lora_a,*.lora_b", "-o", out + "/model.so", "--quiet"]):
         r = subprocess.run(command, capture_output=True, text=True)

@@ -28,10 +28,10 @@ def first(o):
     work = os.path.join(o.work, "first")
     shutil.copytree(os.path.join(root, "samples", "first"), work, dirs_exist_ok=True)
     line = re.search(r"^/\* (.*) \*/", open(os.path.join(work, "main.c")).read())[1]
-    tools = {"python": sys.executable, "aotc": os.path.abspath(o.aotc)}
+    tools = {"python": [sys.executable, "-IS", os.path.join(root, "tests", "torch_process.py")], "aotc": [os.path.abspath(o.aotc)]}
     for command in line.split(" && "):
         words = command.split()
-        r = subprocess.run([tools.get(words[0], words[0])] + words[1:], cwd=work, capture_output=True, text=True)
+        r = subprocess.run(tools.get(words[0], words[:1]) + words[1:], cwd=work, capture_output=True, text=True)
         assert r.returncode == 0, f"{command}: {r.stdout}{r.stderr}"
     rows = [[float(x) for x in row.split()] for row in r.stdout.strip().split("\n")]
     assert len(rows) == 2 and all(abs(sum(row) - 1) < 1e-3 for row in rows), r.stdout

@@ -4,9 +4,10 @@
 set -euo pipefail
 aotc=$1 python=$2 work=$3 sample=$(dirname "$0")/../../samples/train
 mkdir -p "$work"
+export AOTC_TEST_PARENT=${AOTC_TEST_PARENT:-$PPID}
 make -s -B -C "$sample" OUT="$work"
 for name in conv transformer; do
-  "$python" "$sample/export.py" "$work" $name
+  "$python" -IS "$(dirname "$0")/../torch_process.py" "$sample/export.py" "$work" $name
   "$aotc" build "$work/$name.pt2" --parameters-as-states -o "$work/$name.so" --quiet
   "$work/train" "$work/$name.so" "$work/$name.batches" 100 0.05 "$work/$name.eager"
 done

@@ -111,7 +111,8 @@ def main():
         o.names = thirds.some(o.names, "emulated GPU cases", 9)
     if o.make:
         env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
-        command = [sys.executable, "-W", "ignore", os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", "--sm", "sm_90a" if o.hopper else "sm_90", *o.names]
+        env.setdefault("AOTC_TEST_PARENT", str(os.getppid()))
+        command = [sys.executable, "-IS", os.path.join(ROOT, "tests", "torch_process.py"), os.path.join(HERE, "make_cases.py"), "--aotc", o.make, "--out", o.cases, "--keep", "--sm", "sm_90a" if o.hopper else "sm_90", *o.names]
         r = subprocess.run(command, capture_output=True, text=True, env=env)
         if "NVRTC was not found" in r.stdout:
             sys.exit(77)

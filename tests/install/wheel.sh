@@ -43,7 +43,7 @@ site=$(ls -d "$work"/venv/lib/python3*/site-packages)
 bin=$work/venv/bin
 (cd "$work/venv" && find . ! -type d | sort) >"$work/before"
 "$python" -m pip --python "$bin/python" install -q --no-index --no-deps "$wheel"
-(cd "$work" && "$python" "$root/samples/first/net.py") >"$work/export.log" 2>&1 || fail "$(cat "$work/export.log")"
+(cd "$work" && AOTC_TEST_PARENT=${AOTC_TEST_PARENT:-$PPID} "$python" -IS "$root/tests/torch_process.py" "$root/samples/first/net.py") >"$work/export.log" 2>&1 || fail "$(cat "$work/export.log")"
 says() { # says TEXT COMMAND...: fails, and says that
   local text=$1 status=0
   shift

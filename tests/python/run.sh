@@ -26,7 +26,7 @@ done
 "$python" -m pip --python "$work/venv/bin/python" install -q --no-index --no-deps "$wheel"
 (cd "$work" && "$work/venv/bin/python" -c 'import aotc_runtime, pathlib; assert pathlib.Path(aotc_runtime.__file__).is_relative_to("'"$site"'"), aotc_runtime.__file__')
 
-"$python" "$here/make_models.py" "$build/bin/aotc" "$work/models"
+AOTC_TEST_PARENT=${AOTC_TEST_PARENT:-$PPID} "$python" -IS "$root/tests/torch_process.py" "$here/make_models.py" "$build/bin/aotc" "$work/models"
 cd "$work"
 unset PYTHONPATH
 "$work/venv/bin/python" -X dev -W error "$here/runtime_test.py" models

@@ -8,5 +8,5 @@ served=${AOTC_TRITON_VENV:-$HOME/.cache/aotc/triton}/bin/python
 rm -rf "$4"
 mkdir -p "$4"
 [[ " $* " == *" --driver "* ]] && gpu=--gpu
-"$3" "$here/make_models.py" --aotc "$1" --work "$4" ${gpu:+--gpu}
+AOTC_TEST_PARENT=${AOTC_TEST_PARENT:-$PPID} "$3" -IS "$here/../torch_process.py" "$here/make_models.py" --aotc "$1" --work "$4" ${gpu:+--gpu}
 exec "$served" "$here/server_test.py" --library "$2" --work "$4" "${@:5}"

@@ -25,7 +25,8 @@ if not found:
     sys.exit(77)
 shutil.rmtree(o.work, ignore_errors=True)
 models = os.path.join(o.work, "models")
-subprocess.run([sys.executable, os.path.join(HERE, "models.py"), "--aotc", o.aotc, "--work", models, "--cpu", "portable", "--layers", "1", "mlp", "steps"], check=True)
+os.environ.setdefault("AOTC_TEST_PARENT", str(os.getppid()))
+subprocess.run([sys.executable, "-IS", os.path.join(HERE, "..", "..", "torch_process.py"), os.path.join(HERE, "models.py"), "--aotc", o.aotc, "--work", models, "--cpu", "portable", "--layers", "1", "mlp", "steps"], check=True)
 out = os.path.join(o.work, "rows.jsonl")
 words = [sys.executable, os.path.join(HERE, "serving.py"), "--models", models, "--plain", o.plain, "--steps", o.steps, "--load", o.load, "--backend", o.backend, "--seconds", "0.5", "--rounds", "2", "--clients", "1,5",
          "--contexts", "2", "--out", out]
