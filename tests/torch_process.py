@@ -219,6 +219,7 @@ def serve(fd, parent):
 
     listener = socket.socket(fileno=fd)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads would not be in a fork
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # two tests share the cores: threads that wait leave them
     del sys.path[0]  # this folder has one called triton, which torch would take for that package
     warm()
     if len(os.listdir("/proc/self/task")) != 1:
