@@ -1,6 +1,7 @@
 // Sums of waves: the discrete Fourier transform of whole and of partly known, or partly wanted, lines.
 #include <cmath>
 
+#include "base/unit_roots.h"
 #include "decompose/linalg.h"
 #include "decompose/waves.h"
 
@@ -63,8 +64,8 @@ T matrix(Builder& b, int64_t rows, int64_t cols, DType t, const F& value) {
 
 /// cos or sin of sign * 2 pi i j / n.
 double wave(int64_t i, int64_t j, int64_t n, int sign, bool sine) {
-  const double a = 2 * M_PI * static_cast<double>(i * j % n) / static_cast<double>(n);
-  return sine ? sign * std::sin(a) : std::cos(a);
+  const std::complex<double> root = unit_root(i * j % n, n);
+  return sine ? sign * root.imag() : root.real();
 }
 
 T last_dim(const T& x, int64_t begin, int64_t size) { return x.slice(-1, begin, size); }

@@ -38,9 +38,13 @@ Complex fourier_of_size(Rule& r, const T& re, const std::optional<T>& im, int d,
   };
   // Whole turns are taken off while all numbers are whole, and so exact; what is left names one of n waves.
   const T jk = iota(b, {in, 1}, 0, DType::f64) * iota(b, {1, out}, 1, DType::f64), wave = (jk - floor(jk / size) * size).to(DType::i64);
-  const T angle = iota(b, {n}, 0, DType::f64) * (2 * M_PI) / size;
-  const auto waves = [&](Op op) { return T(b, b.index(unary(op, angle).to(re.dtype()), {wave}, {0}, 0)); };
-  const T c = waves(Op::cos), s = waves(Op::sin);
+  // Their angles are taken into the first eighth of the circle while they are whole numbers (base/unit_roots.h): that of 2 pi j / n is
+  // rounded to 4e-16.
+  const T j = iota(b, {n}, 0, DType::f64), below = j * 2.0 > size, m = where(below, size - j, j), left = m * 4.0 > size;
+  const T p = where(left, size - m * 2.0, m * 2.0), steep = p * 4.0 > size, angle = where(steep, size * 0.5 - p, p) * M_PI / size;
+  const T near = unary(Op::cos, angle), far = unary(Op::sin, angle), real = where(steep, far, near), imaginary = where(steep, near, far);
+  const auto waves = [&](const T& x) { return T(b, b.index(x.to(re.dtype()), {wave}, {0}, 0)); };
+  const T c = waves(where(left, -real, real)), s = waves(where(below, -imaginary, imaginary));
   const bool forward = kind != Spectrum::line && !inverse;
   const T x = read(re), xc = matmul(x, c, re.dtype()), xs = matmul(x, s, re.dtype());
   if (!im) return {swapped(xc), swapped(forward ? -xs : xs)};

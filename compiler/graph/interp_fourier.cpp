@@ -1,7 +1,7 @@
 // The meaning of Fourier transforms: sums by factors, in doubles.
-#include <cmath>
 #include <complex>
 
+#include "base/unit_roots.h"
 #include "graph/interp_detail.h"
 
 namespace aotc::interp {
@@ -10,8 +10,8 @@ namespace {
 using Line = std::vector<std::complex<double>>;
 
 std::complex<double> wave(int64_t j, int64_t n, int sign) {
-  const double a = 2 * M_PI * static_cast<double>(j) / static_cast<double>(n);
-  return {std::cos(a), sign * std::sin(a)};
+  const std::complex<double> root = unit_root(j, n);
+  return sign < 0 ? std::conj(root) : root;
 }
 
 /// Sums over the smallest factor p of transforms of the numbers that lie p apart.

@@ -6,7 +6,7 @@ FAULTS = {}
 
 
 def suite(f):
-    """A function that gives a list of cases."""
+    """A function that gives a list of cases. Its attribute `moves`: dims of every input that are exported as dynamic."""
     SUITES[f.__name__] = f
     return f
 
@@ -14,11 +14,12 @@ def suite(f):
 class Case:
     """fn(*inputs, *constants) -> a tensor or a tuple of them. close: floats whose sums may take another order are judged as `aotc verify`
     does, within twice eager's error against fp64. right: what to compare with where eager is wrong (it takes what fn takes). signs: zeros
-    have signs. near: each float is so near eager's, relative to the larger of the pair that the last dim has."""
+    have signs. near: each float is so near eager's, relative to the larger of the pair that the last dim has. norm: all together are, by the
+    norm of what differs relative to that of the whole."""
 
-    def __init__(self, label, fn, inputs, constants=(), close=False, right=None, signs=False, near=0.0):
+    def __init__(self, label, fn, inputs, constants=(), close=False, right=None, signs=False, near=0.0, norm=0.0):
         self.label, self.fn, self.inputs, self.constants, self.close = label, fn, list(inputs), list(constants), close
-        self.right, self.signs, self.near = right, signs, near
+        self.right, self.signs, self.near, self.norm = right, signs, near, norm
 
     def __call__(self, *tensors):
         return self._list(self.fn(*tensors))

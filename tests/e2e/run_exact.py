@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(HERE, "..", "gpu")]
 import binding
 import exact_complex  # noqa: F401  (they fill SUITES and FAULTS)
+import exact_fourier  # noqa: F401
 import exact_indices  # noqa: F401
 import exact_moments  # noqa: F401
 import exact_nan  # noqa: F401
@@ -46,13 +47,14 @@ def command(*words):
         raise RuntimeError(f"{' '.join(map(str, words))}: exit {r.returncode}\n{r.stdout}{r.stderr}"[:4000])
 
 
-def build(o, name, cpu, module, args):
-    """The artifact of a module for an instruction set."""
+def build(o, name, cpu, module, args, moves=()):
+    """The artifact of a module for an instruction set; moves: dims of every input that are dynamic."""
     pt2, so = os.path.join(o.work, name + ".pt2"), os.path.join(o.work, f"{name}_{cpu}.so")
     if cpu == o.cpus[0]:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            torch.export.save(torch.export.export(module.eval(), tuple(args), strict=False), pt2)
+            shapes = (tuple({d: torch.export.Dim.AUTO for d in moves} for _ in args),) if moves else None
+            torch.export.save(torch.export.export(module.eval(), tuple(args), dynamic_shapes=shapes, strict=False), pt2)
     command(o.aotc, "build", pt2, "-o", so, "--cpu", cpu, "--quiet")
     return so
 
@@ -114,6 +116,8 @@ EPSILON = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-21, 
 
 
 def judge(case, number, args, got, want):
+    if case.norm:
+        return got.shape == want.shape and got.dtype == want.dtype and bool(got.isfinite().all()) and error(got, want) <= case.norm
     if case.near:
         return got.shape == want.shape and got.dtype == want.dtype and bool(near(case, got, want).all())
     if not (case.close and want.dtype.is_floating_point):
@@ -131,6 +135,8 @@ def report(case, number, got, want):
     what = f"{case.label}[{number}]: {want.dtype}{list(want.shape)}"
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{what}: got {got.dtype}{list(got.shape)}"
+    if case.norm:
+        return f"{what}: error {error(got, want):.3g} of at most {case.norm:.3g}"
     bad = ~(near(case, got, want) if case.near else equal(got, want, case.signs))
     if case.close and (wild := bad & ~(got.isfinite() & want.isfinite())).any():
         bad = wild
@@ -147,7 +153,7 @@ def check(o, name):
     module = Module(cases)
     faults, checked = [], 0
     for cpu in o.cpus:
-        run = Session(build(o, name, cpu, module, module.args))
+        run = Session(build(o, name, cpu, module, module.args, getattr(SUITES[name], "moves", ())))
         results = iter(run(module.args))
         for c, at in zip(cases, module.at):
             args = [module.args[i] for i in at]
