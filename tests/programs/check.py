@@ -9,18 +9,19 @@ import re
 import torch
 
 import pack as packs
+from apart import Watch
 from judge import Expected, judge, same_bits
 from program import TooLarge, quiet
 
-OK, WRONG = "correct", "wrong"
-NO_FAULT = (OK, "refused", "not exported", "too large", "unstable", "export differs")
+OK, WRONG, DIED = "correct", "wrong", "torch died"
+NO_FAULT = (OK, DIED, "refused", "not exported", "too large", "unstable", "export differs")
 SETS = 3  # of sizes and data; the first is the exported one
 
 
 @dataclasses.dataclass
 class Verdict:
     program: object
-    kind: str  # OK, WRONG, "not exported", "refused", "build failed", "crash", "accepts", "refuses", "unstable", "export differs", "too large"
+    kind: str  # OK, WRONG, "not exported", "refused", "build failed", "crash", "accepts", "refuses", "unstable", "export differs", "too large", DIED
     why: str = ""
     sizes: dict = None
     salt: int = 0
@@ -80,8 +81,9 @@ def expectation(p, sizes, salt):
 class Check:
     """The programs of one pack that are still in it."""
 
-    def __init__(self, tools, programs):
-        self.tools, self.programs = tools, list(programs)
+    def __init__(self, tools, programs, watch=None):
+        """watch: told which program eager runs; those that it has not come to when the time is over are left out."""
+        self.tools, self.programs, self.watch = tools, list(programs), watch or Watch()
         self.verdicts = []
         self.expected = {}  # (program name, set) -> Expected
         self.counts = collections.Counter()
@@ -92,6 +94,7 @@ class Check:
 
     def run(self):
         self.evaluate()
+        self.watch.at(None)
         self.export()
         if self.programs:
             self.accept()
@@ -100,6 +103,10 @@ class Check:
 
     def evaluate(self):
         for p in list(self.programs):
+            if self.watch.over():
+                self.programs = [q for q in self.programs if (q.name, 0) in self.expected]
+                break
+            self.watch.at(p.data_seed)
             try:
                 e = expectation(p, p.sizes, 0)
                 if e is None:
@@ -109,6 +116,7 @@ class Check:
             except TooLarge as x:
                 self.drop(p, "too large", str(x))
         for p in self.programs:
+            self.watch.at(p.data_seed)
             for k in range(1, SETS):
                 sizes = other_sizes(p, k)
                 try:
@@ -368,7 +376,7 @@ class Check:
             if not what and result.runs[1]:
                 again = values(p, owners, result.runs[1])
                 if p.leaves("state"):
-                    what = first_wrong(self.after(p, expected), again)
+                    what = first_wrong(self.after(p, expected, got), again)
                 else:
                     what = next((f"{key}: other bytes than" for key in got if packs.tensor_bytes(got[key]) != packs.tensor_bytes(again[key])), None)
                 what = what and f"second run: {what} the first"
@@ -386,12 +394,15 @@ class Check:
         return Expected(p, given, self.expected[p.name, k].sizes)
 
     @quiet
-    def after(self, p, expected):
+    def after(self, p, expected, got=None):
+        """What a second run must give: of the states that the artifact's first run left, `got`, which were right. Of those that share storage,
+        and without `got`, of eager's, which differ by roundings."""
         given = dict(expected.made)
         states = {x.name for x in p.leaves("state")}
-        given.update({name: expected.live[name] for name in states})
+        own = got is not None and not any(x.of for x in p.leaves())
+        given.update({name: got[name] if own and name in got else expected.live[name] for name in states})
         again = Expected(p, given, expected.sizes)
-        if any(name in states and not exact for name, exact in zip(expected.names, expected.exact)):
+        if any(name in states and not exact and not (own and name in got) for name, exact in zip(expected.names, expected.exact)):
             again.exact = [False] * len(again.exact)  # the artifact's states have been rounded in its own way
         return again
 

@@ -22,7 +22,8 @@ import torch
 
 import thirds
 
-from check import NO_FAULT, OK, Check, Tools
+import apart
+from check import DIED, NO_FAULT, OK, Check, Tools, Verdict
 from generator import KINDS, generate
 from program import script
 
@@ -41,44 +42,66 @@ def tools_of(o):
     return Tools(os.path.abspath(o.aotc), os.path.abspath(o.runner), os.path.abspath(o.work), tuple(flags), env, o.emulate and os.path.abspath(o.emulate))
 
 
+def judged(o, tools, watch, seeds):
+    """([a line of verdicts.jsonl], [a fault as text], counts) of the programs of these seeds; of fewer where the time is over."""
+    programs = []
+    for s in seeds:
+        if watch.over():
+            break
+        watch.at(s)
+        programs.append(generate(s, kind=o.kind))
+    check = Check(tools, programs, watch)
+    lines, faults = [], []
+    for v in check.run():
+        line = {"seed": v.program.data_seed, "kind": v.kind, "why": v.why[:1500], "dynamic": bool(v.program.sizes), "statements": len(v.program.statements()), "rows": v.program.rows}
+        if v.kind not in NO_FAULT:
+            line["source"] = v.program.source()
+            line["sizes"] = v.sizes
+            faults.append(f"{v.kind}: seed {v.program.data_seed} {v.why[:600]}\n{v.program.source()}\n")
+        lines.append(line)
+    return lines, faults, check.counts
+
+
 def run(o):
-    torch.set_num_threads(1)
-    tools = tools_of(o)
+    apart.warm()
+    tools, watch = tools_of(o), apart.Watch(o.seconds)
     first, last = map(int, o.seeds.split(":"))
     if o.thirds:
         first, last = thirds.seeds(first, last, f"random programs {o.kind}".strip(), 9)
-    start, faults = time.monotonic(), 0
+    start, faults, died, end = time.monotonic(), 0, 0, first
     with open(tools.path("verdicts.jsonl"), "a") as log:
-        for begin in range(first, last, o.pack):
-            programs = [generate(s, kind=o.kind) for s in range(begin, min(begin + o.pack, last))]
-            check = Check(tools, programs)
-            for v in check.run():
-                line = {"seed": v.program.data_seed, "kind": v.kind, "why": v.why[:1500], "dynamic": bool(v.program.sizes), "statements": len(v.program.statements()), "rows": v.program.rows}
-                if v.kind not in NO_FAULT:
-                    faults += 1
-                    line["source"] = v.program.source()
-                    line["sizes"] = v.sizes
-                    print(f"{v.kind}: seed {v.program.data_seed} {v.why[:600]}\n{v.program.source()}\n", flush=True)
-                log.write(json.dumps(line) + "\n")
-            log.write(json.dumps({"counts": check.counts, "seconds": time.monotonic() - start}) + "\n")
+        while end < last and not watch.over():
+            begin, end = end, min(end + o.pack, last)
+            for seeds, answer in apart.each(watch, lambda some: judged(o, tools, watch, some), range(begin, end), lambda s: s):
+                if isinstance(answer, apart.Died):
+                    died += 1
+                    print(f"{DIED}: seed {seeds[0]}: {answer.why}", flush=True)
+                    answer = [{"seed": seeds[0], "kind": DIED, "why": answer.why, "dynamic": False, "statements": 0, "rows": []}], [], {}
+                lines, texts, counts = answer
+                faults += len(texts)
+                for text in texts:
+                    print(text, flush=True)
+                for line in lines:
+                    log.write(json.dumps(line) + "\n")
+                log.write(json.dumps({"counts": counts, "seconds": time.monotonic() - start}) + "\n")
             log.flush()
-            if o.seconds and time.monotonic() - start > o.seconds:
-                last = begin + o.pack
-                break
-    print(f"seeds {first} to {last - 1}: {faults} faults in {time.monotonic() - start:.0f} s")
+    print(f"seeds {first} to {end - 1}: {faults} faults in {time.monotonic() - start:.0f} s" + (f"; torch died of {died}" if died else ""))
     return 1 if faults else 0
 
 
 def cases(o):
     import cases as written
 
-    torch.set_num_threads(1)
-    tools, faults, done = tools_of(o), 0, 0
+    apart.warm()
+    tools, watch, faults, done = tools_of(o), apart.Watch(), 0, 0
     all_programs = written.programs(o.only)
     if o.thirds:
         all_programs = thirds.some(all_programs, "programs of cases.py", 9)
     for begin in range(0, len(all_programs), o.pack):
-        for v in Check(tools, all_programs[begin : begin + o.pack]).run():
+        verdicts = []
+        for programs, answer in apart.each(watch, lambda some: Check(tools, some, watch).run(), all_programs[begin : begin + o.pack], lambda p: p.data_seed):
+            verdicts += [Verdict(programs[0], DIED, answer.why)] if isinstance(answer, apart.Died) else answer
+        for v in verdicts:
             done += v.kind == OK
             if v.kind != OK:
                 faults += 1
@@ -119,7 +142,7 @@ def main():
     p.add_argument("--seeds", default="0:100", help="FIRST:LAST, or one seed")
     p.add_argument("--kind", default="", choices=["", *KINDS], help="found: sizes that depend on data, and checks; complex: complex numbers; wide: types that meet, memory, rarer operators; control: branches, loops, maps")
     p.add_argument("--pack", type=int, default=24)
-    p.add_argument("--seconds", type=float, default=0, help="stop after the pack that passes this time")
+    p.add_argument("--seconds", type=float, default=0, help="stop when this time is over; a pack that is being built and run then is finished, if it does not take two minutes more")
     p.add_argument("--flags", default="", help="further flags of aotc build")
     p.add_argument("--emulate", default="", metavar="DRIVER", help="build for a GPU and run on the emulated one (build/release/tests/cuda/driver)")
     p.add_argument("--own-cache", action="store_true", help="keep the compiler's object cache under --work")
@@ -129,6 +152,7 @@ def main():
     p.add_argument("--top", type=int, default=12)
     o = p.parse_args()
     seed = int(o.seeds.split(":")[0])
+    torch.set_num_threads(1)
     if o.verb == "show":
         program = generate(seed, kind=o.kind)
         print(script(program, program.replay()[0]))

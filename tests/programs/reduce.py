@@ -4,7 +4,8 @@ import re
 
 import torch
 
-from check import NO_FAULT, OK, Check
+import apart
+from check import DIED, NO_FAULT, OK, Check, Verdict
 from program import Leaf, Statement, script
 
 
@@ -27,8 +28,11 @@ def repeat(o, tools, program):
 
 
 def verdict_of(tools, program):
+    watch = apart.Watch()
     try:
-        verdicts = Check(tools, [program]).run()
+        verdicts = apart.run(watch, lambda: Check(tools, [program], watch).run())
+    except apart.Died as e:
+        return Verdict(program, DIED, e.why)
     except Exception as e:
         return dataclasses.make_dataclass("Failed", ["kind", "why", "sizes", "salt"])("not a program", f"{type(e).__name__}: {e}", None, 0)
     return verdicts[0]

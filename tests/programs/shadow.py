@@ -208,8 +208,9 @@ def widen_leaf(t):
 class OtherAttention(TorchFunctionMode):
     """Disturbs attention of 16-bit types as one that rounds its weights to that type before they meet the values, as PyTorch's own does on
     GPUs; on CPUs some of its ways keep them in float32, which the operators that `shadow` sees do not tell apart. Keys that are hidden from a row,
-    by order or a mask, count for nothing, or make an infinite value of theirs NaN (times 0): both are found. So are rows without keys, for which
-    eager gives zero times all there is, a NaN where a query is infinite."""
+    by order or a mask, count for nothing, or make an infinite value of theirs NaN (times 0), and a NaN of their score one of the whole row (-inf is
+    added to it, in some of eager's ways): both are found. So are rows without keys, for which eager gives zero times all there is, a NaN where a
+    query is infinite."""
 
     def __init__(self, shadow):
         super().__init__()
@@ -223,24 +224,27 @@ class OtherAttention(TorchFunctionMode):
             with _disable_current_modes():
                 q, k, v = wide[0][:3]
                 d = self.of.shadow(result)
-                if self.of.run % 2 and (k.shape[-2] == 0 or not bool(torch.isfinite(v).all())):
-                    d.copy_(of_seen_keys(func, wide))
+                if self.of.run % 2 and (k.shape[-2] == 0 or not all(bool(torch.isfinite(t).all()) for t in (q, k, v))):
+                    d.copy_(of_seen_keys(wide))
                 if result.dtype in (torch.float16, torch.bfloat16):
                     spread = func(q, k, v.abs(), *wide[0][3:], **wide[1])
                     d.add_(torch.nan_to_num(spread) * (self.of.noise(d, result.dtype) - 1))
         return result
 
 
-def of_seen_keys(func, wide):
-    """Attention whose rows never meet the values of keys that the order or a mask hides from them."""
+def of_seen_keys(wide):
+    """Attention whose rows never meet the scores and the values of keys that the order or a mask hides from them."""
     (q, k, v), mask = wide[0][:3], (list(wide[0][3:4]) + [wide[1].get("attn_mask")])[0]
-    keys = v.shape[-2]
-    weights = func(q, k, torch.eye(keys, dtype=v.dtype).expand(*v.shape[:-1], keys), *wide[0][3:], **wide[1])
-    if v.dim() > 2 and weights.shape[-3] != v.shape[-3] and v.shape[-3]:
-        v = v.repeat_interleave(weights.shape[-3] // v.shape[-3], -3)
-    seen = torch.ones(q.shape[-2], keys, dtype=torch.bool)
+    if wide[1].get("enable_gqa") and k.shape[-3]:
+        k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], -3) for t in (k, v))
+    seen = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool)
     if wide[1].get("is_causal"):
         seen = seen.tril()
+    scale = wide[1].get("scale")
+    scores = q @ k.transpose(-1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if mask is not None:
         seen = seen & (mask if mask.dtype == torch.bool else mask != -torch.inf)
+        scores = scores if mask.dtype == torch.bool else scores + mask
+    scores = scores.masked_fill(~seen, -torch.inf)
+    weights = torch.softmax(scores, -1).masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0.0)
     return torch.where(seen.unsqueeze(-1), weights.unsqueeze(-1) * v.unsqueeze(-3), 0.0).sum(-2)
