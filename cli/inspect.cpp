@@ -39,7 +39,10 @@ json inspect_archive(const std::string& path, const std::string& program) {
   j["weights_bytes"] = weights;
   j["weights"] = p.data.size();
   for (const import::ProgramInput& in : p.inputs)
-    if (in.kind == import::InputKind::user) j["inputs"].push_back(tensor_json(p, in.name));
+    if (in.kind == import::InputKind::user)
+      j["inputs"].push_back(tensor_json(p, in.name));
+    else if (in.kind == import::InputKind::user_scalar && !std::holds_alternative<import::NoneArg>(in.constant))
+      j["fixed"].push_back({{"name", in.name}, {"value", import::arg_text(in.constant, p.syms)}, {"at", in.tree_path}});
   for (const import::ProgramOutput& out : p.outputs) {
     const auto* t = std::get_if<import::TensorRef>(&out.value);
     json row = t ? tensor_json(p, t->name) : json{{"name", "constant"}};
@@ -188,8 +191,8 @@ void print_text(const json& all) {
   json j = all;
   const bool several = j.contains("methods") && j["methods"].size() > 1;
   if (several)
-    for (const char* key : {"source", "id", "stored_weights", "kv_cache", "weights_bytes", "arena_bytes", "inputs", "outputs", "states",
-                            "symbols", "explain", "ops", "parts", "state_memory"})
+    for (const char* key : {"source", "id", "stored_weights", "kv_cache", "weights_bytes", "arena_bytes", "fixed", "inputs", "outputs",
+                            "states", "symbols", "explain", "ops", "parts", "state_memory"})
       j.erase(key);
   if (j.contains("source")) fmt::print("{:<16}an archive with id {}\n", "built from", j["source"]["id"].get<std::string>());
   for (const char* key : {"file", "kind", "id", "torch_version", "schema_version", "aotc_version", "target", "targets", "f32_matmul",
@@ -221,6 +224,9 @@ void print_text(const json& all) {
     if (j.contains(key)) fmt::print("{:<16}{}\n", key, j[key].dump());
   for (const json& k : j.value("own_kernels", json::array())) fmt::print("{:<16}{}\n", "own kernel", own_kernel_text(k));
   if (j.contains("weights_layout")) fmt::print("{:<16}{}\n", "weights_layout", j["weights_layout"]["id"].get<std::string>());
+  for (const json& f : j.value("fixed", json::array()))
+    fmt::print("{:<16}{} = {} at {}: no input of an artifact, export had it as a constant\n", "fixed", f["name"].get<std::string>(),
+               f["value"].get<std::string>(), f["at"].get<std::string>());
   for (const char* side : {"inputs", "outputs", "states"})
     for (const json& t : j.value(side, json::array()))
       fmt::print("{:<16}{} {}{}\n", std::string(side, std::char_traits<char>::length(side) - 1), t.value("name", std::string()),

@@ -137,7 +137,7 @@ class Driver {
       });
       if (!bound) {
         unsupported_.push_back(
-            {in.name, "input", "", "", "a symbolic integer input that is no tensor's size", "export with this number fixed"});
+            {in.name, "input", "", "", "an input that is an expression of a symbolic integer", "export with this number fixed"});
         return;
       }
     }
@@ -419,8 +419,8 @@ void check_symbols(const Program& program, Graph& g) {
         throw Diagnostic(ExitCode::unsupported, Loc{program.file, "", n.name, n.source},
                          fmt::format("the size {} is not made of sizes of the inputs", e.str(g.syms)))
             .note(
-                "it is read out of a tensor, and nothing says how large it can be: state it in the model, as in torch._check(n <= "
-                "x.shape[0]), fix it in shapes.json, or pass it as the size of an input");
+                "it is given as a number or read out of a tensor, and nothing says how large it can be: state it in the model, as in "
+                "torch._check(n <= x.shape[0]) or torch._check(n <= 64), or pass it as the size of an input");
     });
   }
   // Sizes that nothing knows belong to nodes that nothing needs, and so do the conditions on them.

@@ -16,6 +16,7 @@
 #include "import/pickle.h"
 #include "import/random_numbers.h"
 #include "import/save_archive.h"
+#include "import/scalar_inputs.h"
 #include "import/shared_storage.h"
 #include "import/signature.h"
 #include "import/size_conditions.h"
@@ -369,16 +370,20 @@ class Archive {
           if (const std::string* name = key.as<std::string>(); name && *name == k) flatten(value);
       if (leaves.size() != expected || seen > kMostValues) return;
       size_t leaf = 0;
-      std::vector<ConstData> samples;
-      for (const ProgramInput& in : p_.inputs) {
+      std::map<size_t, ConstData> samples;
+      for (size_t i = 0; i < p_.inputs.size(); ++i) {
+        const ProgramInput& in = p_.inputs[i];
         if (in.kind != InputKind::user && in.kind != InputKind::user_scalar) continue;
         const PickleValue& value = *leaves[leaf++];
-        if (in.kind != InputKind::user) continue;
+        if (in.kind != InputKind::user) {
+          if (const auto* number = value.as<int64_t>()) samples.emplace(i, scalar_sample(in.name, *number));
+          continue;
+        }
         const StoredTensor* t = value.as<StoredTensor>();
         if (!t || t->dtype != p_.tensors.at(in.name).dtype) return;
-        samples.push_back(payloads_.dense(in.name, *t, Loc{.file = name_of(samples_)}));
+        samples.emplace(i, payloads_.dense(in.name, *t, Loc{.file = name_of(samples_)}));
       }
-      p_.sample_inputs = std::move(samples);
+      samples_read_ = std::move(samples);
     } catch (const Diagnostic&) {}
   }
 
@@ -386,10 +391,18 @@ class Archive {
     drop_unused_scalar_nodes(p_);
     p_.syms = symbols_.table();
     name_parts(p_);
+    read_scalar_inputs(p_);
+    for (size_t i = 0; i < p_.inputs.size(); ++i)
+      if (const auto it = samples_read_.find(i); it != samples_read_.end() && p_.inputs[i].kind == InputKind::user)
+        p_.sample_inputs.push_back(std::move(it->second));
     // Conditions are on symbols that are known when a run starts, those of the inputs, or that it finds in data.
     std::set<SymId> known;
     for (size_t i = 0; i < p_.syms.size(); ++i)
       if (const auto s = static_cast<SymId>(i); is_unbacked(p_.syms[s].name)) known.insert(s);
+    for (const PNode& n : p_.nodes)
+      if (n.target == "aten.item.default")
+        for (const Arg& a : n.results)
+          if (const Expr* e = std::get_if<Expr>(&a)) known.merge(e->symbols());
     for (const ProgramInput& in : p_.inputs) {
       if (in.kind == InputKind::user)
         for (const Expr& e : p_.tensors.at(in.name).sizes) known.merge(e.symbols());
@@ -430,6 +443,7 @@ class Archive {
   Payloads payloads_;
   std::optional<Stored> constants_read_;
   Program p_;
+  std::map<size_t, ConstData> samples_read_;  ///< example inputs, by their place in p_.inputs
   Symbols symbols_{budget_};
   std::string root_;
   std::vector<const ZipEntry*> models_;  ///< of all programs; empty in archives of torch before 2.8
