@@ -20,6 +20,8 @@ class Scheduler {
     for (const LoopVar& v : k.inner) {
       local_dims_.push_back(v.extent);
       points *= v.extent;
+      const Interval extent = k.syms.interval(v.extent);
+      one_or_none_ = one_or_none_ || (extent.min <= 0 && extent.max == 1);
     }
     for (size_t i = 0; i < k.inner.size(); ++i) local_index_ = local_index_ * k.inner[i].extent + Expr::symbol(k.inner[i].sym);
     keep_ = keep && k.lanes != LaneAxis::outer && k.syms.hint(points) <= rules.row_points;
@@ -64,7 +66,8 @@ class Scheduler {
     stage_.assign(n, 0);
     for (size_t i = 0; i < n; ++i) {
       const Inst& inst = k_.insts[static_cast<InstId>(i)];
-      bool varies = inst.kind == InstKind::scan;
+      // Where a loop has one point or none its variable is 0 in indices: what they name is there if the point is.
+      bool varies = inst.kind == InstKind::scan || (one_or_none_ && inst.kind == InstKind::load);
       int stage = 0;
       auto use = [&](InstId a) {
         varies = varies || varies_[idx(a)];
@@ -202,6 +205,7 @@ class Scheduler {
   Exprs local_dims_;
   Expr local_index_ = 0;
   bool keep_;
+  bool one_or_none_ = false;  ///< an inner loop has at most one point, and may have none
   std::vector<char> varies_;
   std::vector<int> stage_;
   std::map<SymId, InstId> binder_;
