@@ -12,6 +12,7 @@
 #include "decompose/narrowed.h"
 #include "decompose/promote.h"
 #include "decompose/tensor.h"
+#include "decompose/true_slices.h"
 #include "decompose/writing.h"
 #include "graph/guard.h"
 #include "graph/infer.h"
@@ -486,12 +487,25 @@ std::vector<Unsupported> find_unsupported(const Program& archive) {
   return d.unsupported();
 }
 
+namespace {
+/// The graph of a program that has been walked without finding anything unsupported.
+Graph finished(const Program& program, Driver& d, std::vector<std::string>* narrowed, const own::Kernels* own) {
+  if (const std::optional<Program> other = with_true_slices(program, d.needs())) try {
+      Driver longer(*other, own);
+      longer.run();
+      if (longer.unsupported().empty() && demands_less(longer.needs(), d.needs()))
+        return verified(*other, longer.finish(), longer.needs(), narrowed);
+    } catch (const Diagnostic&) {}  // as it is stated, then
+  return verified(program, d.finish(), d.needs(), narrowed);
+}
+}  // namespace
+
 Graph decompose(const Program& archive) {
   const Program program = with_views(archive);
   Driver d(program);
   d.run();
   if (!d.unsupported().empty()) report(program, d.unsupported());
-  return verified(program, d.finish(), d.needs(), nullptr);
+  return finished(program, d, nullptr, nullptr);
 }
 
 Graph decompose(Program& program, const Expand& expand, std::vector<std::string>* narrowed, const own::Kernels* own) {
@@ -503,7 +517,7 @@ Graph decompose(Program& program, const Expand& expand, std::vector<std::string>
     {
       Driver d(program, own);
       d.run();
-      if (d.unsupported().empty()) return verified(program, d.finish(), d.needs(), narrowed);
+      if (d.unsupported().empty()) return finished(program, d, narrowed, own);
       missing = d.unsupported();
     }
     bool progress = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "import/shapes.h"
+#include "sym/sym_error.h"
 
 namespace aotc::decompose {
 namespace {
@@ -13,6 +14,8 @@ std::string range_text(const SymInfo& s) {
   if (s.multiple_of > 1) text += fmt::format(" in multiples of {}", s.multiple_of);
   return text;
 }
+
+int64_t ceil_to(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 bool same_range(const SymInfo& a, const SymInfo& b) { return a.min == b.min && a.max == b.max && a.multiple_of == b.multiple_of; }
 
@@ -40,6 +43,25 @@ std::string example_text(const ShapeGuard& g, const SymTable& syms) {
   return text;
 }
 
+/// The ends of the range of the only symbol of g, one of `inputs`, where it does not hold though the archive's own conditions do.
+std::vector<int64_t> ends_refused(const ShapeGuard& g, const SymTable& ranges, const std::set<SymId>& inputs,
+                                  const std::vector<ShapeGuard>& own) {
+  std::set<SymId> used = g.a.symbols();
+  used.merge(g.b.symbols());
+  if (used.size() != 1 || !inputs.count(*used.begin())) return {};
+  const SymInfo& s = ranges[*used.begin()];
+  const auto holds = [&](const ShapeGuard& q, int64_t n) {
+    std::set<SymId> all = q.a.symbols();
+    all.merge(q.b.symbols());
+    return all != used || guard_holds(q, [&](SymId) { return n; });
+  };
+  std::vector<int64_t> out;
+  for (const int64_t n : {ceil_to(s.min, s.multiple_of), s.max == kInf ? kInf : s.max / s.multiple_of * s.multiple_of})
+    if (n != kInf && !holds(g, n) && std::all_of(own.begin(), own.end(), [&](const ShapeGuard& q) { return holds(q, n); }))
+      out.push_back(n);
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> narrowings(const import::Program& program, SymTable ranges, const std::vector<Need>& needs) {
@@ -58,13 +80,21 @@ std::vector<std::string> narrowings(const import::Program& program, SymTable ran
           .note("if the exported program runs at these sizes, this is a bug in aotc");
     const SymTable before = ranges;
     narrow_ranges(ranges, {g});
+    const std::string source = need.node->source.empty() ? "" : "; from " + need.node->source;
     for (const SymId s : inputs) {
       if (same_range(before[s], ranges[s])) continue;
       lines.push_back(fmt::format("the artifact takes {} of {}, the archive takes {}: {} ({}) needs {}{}", ranges[s].name,
                                   range_text(ranges[s]), range_text(archive[s]), need.node->name, need.node->target, guard_text(g, before),
-                                  need.node->source.empty() ? "" : "; from " + need.node->source));
+                                  source));
     }
   }
+  for (const Need& need : needs)  // those that no range says
+    for (const int64_t n : ends_refused(need.guard, ranges, inputs, program.guards)) {
+      const SymId s = *(need.guard.a.symbols().empty() ? need.guard.b : need.guard.a).symbols().begin();
+      lines.push_back(fmt::format("the artifact does not take {} of {}, the archive takes {}: {} ({}) needs {}{}", archive[s].name, n,
+                                  range_text(archive[s]), need.node->name, need.node->target, guard_text(need.guard, archive),
+                                  need.node->source.empty() ? "" : "; from " + need.node->source));
+    }
   return lines;
 }
 
