@@ -24,6 +24,7 @@
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
 #include "passes/open_attention.h"
+#include "passes/operands_in_order.h"
 #include "passes/passes.h"
 #include "passes/pick_first.h"
 #include "passes/precision.h"
@@ -31,6 +32,7 @@
 #include "passes/products_of_few_terms.h"
 #include "passes/products_of_picked.h"
 #include "passes/quantize_weights.h"
+#include "passes/repeated_products.h"
 #include "passes/round_streams.h"
 #include "passes/round_weights.h"
 #include "passes/scales_behind.h"
@@ -39,6 +41,7 @@
 #include "passes/split_scans.h"
 #include "passes/store_cache.h"
 #include "passes/stored_bytes.h"
+#include "passes/sums_of_products.h"
 #include "passes/transposed_phases.h"
 #include "passes/transposed_products.h"
 #include "passes/unroll_recurrences.h"
@@ -63,6 +66,10 @@ constexpr Pass kPasses[] = {
     {"fold_constants", fold_constants, "compute what depends on constants alone"},
     {"canonical_views", canonical_views, "again, on folded constants"},
     {"simplify", simplify, "again, on folded constants"},
+    {"sums_of_products", sums_of_products, "sums of products of tensors that lack each other's dims are products of matrices"},
+    {"canonical_views", canonical_views, "again, around such products"},
+    {"repeated_products", repeated_products, "products that repeat along a batch dim are computed once"},
+    {"canonical_views", canonical_views, "again, around those"},
     {"fold_pads", fold_pads, "zeros around a convolution's images are its padding"},
     {"fold_conv_bn", fold_conv_bn, "scales per output channel are folded into constant weights"},
     {"add_weights", add_weights, "added convolutions of the same input become one"},
@@ -87,6 +94,8 @@ constexpr Pass kPasses[] = {
     {"channels_last", channels_last, "channels-last layout for convolutions that are faster so, and for everything between them"},
     {"canonical_views", canonical_views, "again, what was reordered twice"},
     {"fold_constants", fold_constants, "again, reordered constants"},
+    {"operands_in_order", operands_in_order, "operands of products are computed in the order in which they are multiplied"},
+    {"canonical_views", canonical_views, "again, in operands"},
     {"transposed_products", transposed_products, "products whose operands lie across memory are transposed", For::cpus},
     {"merge_products", merge_products, "products of one matrix with several weights become one"},
     {"align_products", align_products, "rows of 16-bit products are padded to multiples of 16 bytes", For::gpus},

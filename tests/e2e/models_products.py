@@ -169,3 +169,64 @@ def rows_in_runs_of_which_some_are_empty():
         return grouped_mm_fallback(x, w, torch.cat([ends, torch.full((1,), x.shape[0], dtype=torch.int32)]))
     w, ends = torch.randn(4, 20, 9, dtype=torch.float64), torch.tensor([2, 2, 5], dtype=torch.int32)
     return Fn(f, w=w, ends=ends), (torch.randn(7, 20, dtype=torch.float64),), ({0: Dim("rows", min=6, max=12)},)
+
+
+@model
+@explained(6, 0)
+def sums_of_broadcast_products():
+    """Each is a product of matrices: factors in either operand or beside the sum, dims in any order, means, several dims summed, a row that is the same for all."""
+
+    def f(a, b, l, w):
+        scores = (a[:, :, None] * b[:, None]).sum(-1)  # [batch, m, n, heads]
+        return (scores, (a[:, :, None] * l[..., None] * b[:, None]).sum(-1, keepdim=True), ((scores.tanh() * l)[..., None] * b[:, None]).sum(2), (a[:, :, None] * b[:, None] * 0.5).mean((-1, -2)),
+                (b[..., None] * w).sum(-2).permute(0, 2, 1, 3), (w[:, None] * w[..., None]).sum(1))
+
+    args = torch.randn(2, 17, 3, 64), torch.randn(2, 70, 3, 64), torch.randn(2, 17, 70, 3), torch.randn(64, 32)
+    batch, m = Dim("batch", min=1, max=4), Dim("m", min=1, max=40)
+    return Fn(f), args, ({0: batch, 1: m}, {0: batch}, {0: batch, 1: m}, None)
+
+
+class StateSpace(nn.Module):
+    """The chunks of Mamba 2 as elementwise products and sums; `groups` of heads share b and c."""
+
+    def __init__(self, t, heads, groups, chunk):
+        super().__init__()
+        self.t, self.heads, self.groups, self.chunk = t, heads, groups, chunk
+
+    def forward(self, x, dt, b, c):
+        x, dt, b, c = (v.to(self.t).unflatten(1, (-1, self.chunk)) for v in (x, dt, b, c))
+        b, c = (v.repeat_interleave(self.heads // self.groups, dim=3) for v in (b, c))
+        decay = (dt * -0.3).permute(0, 3, 1, 2).cumsum(-1)
+        lower = torch.ones(self.chunk, self.chunk, dtype=torch.bool).tril()
+        masked = torch.exp((decay[..., None] - decay[..., None, :]).masked_fill(~lower, -torch.inf))
+        scores = (c[:, :, :, None] * b[:, :, None]).sum(-1)
+        weights = (scores[..., None] * masked.permute(0, 2, 3, 4, 1)[..., None]).sum(-1)
+        within = (weights[..., None] * x[:, :, None]).sum(3)
+        states = ((b * torch.exp(decay[..., -1:] - decay).permute(0, 2, 3, 1)[..., None])[..., None, :] * x[..., None]).sum(2)
+        return within + (c[..., None, :] * states[:, :, None]).sum(-1), states
+
+
+def chunks(t, heads, groups, chunk, given=torch.float32):
+    rows = (2, 2 * chunk)
+    args = torch.randn(*rows, heads, 16), torch.rand(*rows, heads), torch.randn(*rows, groups, 40), torch.randn(*rows, groups, 40)
+    return StateSpace(t, heads, groups, chunk), tuple(v.to(given) for v in args), tuple({0: Dim("batch", min=1, max=3)} for _ in args)
+
+
+@model
+def chunks_of_states():
+    return chunks(torch.float32, 6, 2, 64)
+
+
+@model
+def chunks_of_states_one_group():
+    return chunks(torch.float32, 5, 1, 64, torch.bfloat16)
+
+
+@model
+def chunks_of_states_bf16():
+    return chunks(torch.bfloat16, 4, 2, 64)
+
+
+@model
+def chunks_of_states_f64():
+    return chunks(torch.float64, 4, 4, 65)

@@ -52,6 +52,18 @@ case_of("product_whole_f32", lambda a, b: (a @ b).floor().to(torch.int64), lambd
 case_of("product_none_dynamic", lambda a, b: F.linear(a, b), *[lambda n=n: (R(n, 5), R(17, 5)) for n in (8, 0)], dims=({0: Dim("n")}, None))
 
 
+# Sums over products of broadcast tensors: products of matrices, with groups that share an operand and weights that are computed heads last.
+def broadcast_sums(name, t):
+    def f(c, b, l, x):
+        b, c = (v.repeat_interleave(3, dim=2) for v in (b, c))
+        scores = (c[:, :, None] * b[:, None]).sum(-1)
+        return scores, ((scores * l.permute(0, 2, 3, 1))[..., None] * x[:, None]).sum(2), (b[..., None, :] * x[..., None]).sum(1)
+
+    case_of(f"product_broadcast_sums_{name}", f, lambda: (R(2, 17, 2, 40).to(t), R(2, 65, 2, 40).to(t), R(2, 6, 17, 65).to(t), R(2, 65, 6, 16).to(t)), dims=({0: Dim("batch")},) * 4)
+
+
+each({"f32": torch.float32, "bf16": torch.bfloat16}, broadcast_sums)
+
 # Epilogues that are computed where the sums are: columns' and rows' operands, one that lies as the result does, edges of tiles.
 class Finished(nn.Module):
     def __init__(self, k, n):

@@ -489,3 +489,29 @@ case("outer products with factors", "x: {T}[5,4], u: {T}[5] special, v: {T}[4] s
      "a, b, c, d", (torch.float32, torch.float64))
 case("least common multiples that run over", "x: {T}[40] ints -128 127, y: {T}[40] ints -128 127", ["a = torch.lcm(x, y)", "b = torch.lcm(x, x // 3)"], "a, b", (torch.int8, torch.int16))
 case("incomplete gamma functions of large arguments", "x: {T}[3] unit const", ["a = torch.tensor([3e38, 3e38, 1e30, 1e38, inf, 5.0], dtype=x.dtype) * (x[0] * 0 + 1)", "b = torch.tensor([2.0, 0.0, 3.0, 3e38, 1e38, 3e38], dtype=x.dtype)", "c = torch.igamma(a, b)", "d = torch.igammac(a, b)"], "c, d", (torch.float32, torch.float64))
+
+# Sums over products of broadcast tensors, which are products of matrices: drawn dims in drawn orders, one to four factors more than one, of every type
+
+def sums_of_products(draws):
+    import random
+
+    rng = random.Random(7)
+    for place in range(draws):
+        order = rng.sample("bmnk", 4)
+        size = {c: rng.choice((17, 20, 33)) for c in "mn"} | {"k": rng.choice((31, 32, 64, 70))} | {"b": rng.choice((1, 3, "A"))}
+        factors = [rng.choice(("bmk", "mk")), rng.choice(("bnk", "nk"))] + [rng.choice(("k", "bm", "mn", "bmnk", "b", "n", "mk", "")) for _ in range(rng.choice((0, 0, 1, 2)))]
+        leaves = [f"{v}: {{T}}[{','.join(str(size[c]) if c in has else '1' for c in order)}]" for v, has in zip("uvwxyz", factors)]
+        product, k = " * ".join("uvwxyz"[: len(factors)]), order.index("k")
+        dims = sorted([k, *rng.choice(((), (), (), (order.index("b"),)))])
+        steps = [f"p = {product}", rng.choice((f"a = p.sum({dims})", f"a = p.sum({dims}, keepdim=True)", f"a = p.sum({dims}, dtype=torch.float64)", f"a = p.movedim({k}, 0).sum(0)", f"a = p[None].sum(({k + 1}, 0)) * 2"))]
+        outputs = "a"
+        if rng.random() < 0.15:
+            steps.append(f"c = p.abs().amax({k})")  # a second reader of the products
+            outputs = "a, c"
+        case(f"sum of broadcast products {place}", ", ".join(leaves), steps, outputs, (rng.choice(FLOATS + INTS),), named=rng.random() < 0.2)
+
+
+sums_of_products(36)
+case("sums of broadcast complex products", "u: {T}[A,16,1,64], v: {T}[1,1,17,64], w: {T}[A,1,17,1]", ["a = (u * v).sum(-1)", "b = (u * v.conj() * w).sum(-1)", "c = (u * v * w).mean((0, 3))"], "a, b, c", COMPLEX)
+case("sums of broadcast products of infinities and NaN", "u: {T}[16,1,33], v: {T}[1,17,33]", ["a = (torch.where(u > 1.5, inf, u) * torch.where(v > 1.8, -inf, v)).sum(-1)", "b = torch.isnan(a)", "c = (u * torch.where(v < -2.3, nan, v)).sum(-1)"], "a, b, c", (torch.float32, torch.float64))
+case("sums of broadcast products of nothing", "u: {T}[A,1,0], v: {T}[1,17,0], w: {T}[0,16,1,64], x: {T}[0,1,17,64]", ["a = (u * v).sum(-1)", "b = (w * x).sum(-1)", "c = (w * x).sum((0, 3))"], "a, b, c", (torch.float32, torch.bfloat16))
