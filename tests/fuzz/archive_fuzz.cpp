@@ -199,10 +199,8 @@ struct Counts {
 void run_some(const std::string& seed, const std::vector<Record>& records, uint64_t end, Counts& counts) {
   const pid_t child = ::fork();
   if (child == 0) {
-#if !defined(__SANITIZE_ADDRESS__)  // whose shadow memory takes more
     const rlimit limit{kMostBytes, kMostBytes};
     ::setrlimit(RLIMIT_AS, &limit);
-#endif
     for (; counts.next < end; ++counts.next) {
       ::alarm(kMostSeconds);
       switch (outcome(changed_archive(seed, records, counts.next))) {

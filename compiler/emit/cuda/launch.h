@@ -119,7 +119,9 @@ struct StreamTile {
   int64_t made_bytes() const { return made ? (rows * k * 2 + 15) / 16 * 16 : 0; }
   int64_t scales_bytes() const {
     if (!scales) return 0;
-    const int64_t groups = k <= group ? 1 : (part() * run * deep() + group - 1) / group + 4;
+    const int64_t all = (k + group - 1) / group, of_slab = group < deep() && group < k ? deep() / group : 1;
+    const int64_t whole = (all + of_slab - 1) / of_slab * of_slab;
+    const int64_t groups = split == 1 || all == 1 ? whole : (part() * run * deep() + group - 1) / group + 4;
     return int64_t{scales} * sums * items() * scale_bytes * 4 * ((groups + 3) / 4 | 1);
   }
   int64_t smem_bytes() const {

@@ -58,20 +58,21 @@ struct E4m3 {
   }
 };
 
-// A column's scale and offset, ready for pairs of a format.
+// A column's scale and offset, ready for pairs of a format. They are taken out of words: of 16 bits, number `half` of two.
 template <class T, class Format, class Scale> struct SlabScale {
   static constexpr float made = Format::template made<T>, of_unit = made / Format::template unit<T>;
   u32 scale = 0, offset = 0x80008000u;  // of none, the zero that keeps a product's sign
   static AOTC_DI u32 times(u32 pair, float by) { return by == 1.0f ? pair : pair_fma<T>(pair, pair_of<T>(by, by), 0x80008000u); }
-  AOTC_DI void take(Scale s) { scale = times(__byte_perm(s.bits, 0, 0x1010), of_unit); }
-  AOTC_DI void take_offset(Scale o) { offset = times(__byte_perm(o.bits, 0, 0x1010), made); }
+  static AOTC_DI u32 both(u32 word, int half) { return __byte_perm(word, 0, half ? 0x3232 : 0x1010); }
+  AOTC_DI void take(u32 word, int half) { scale = times(both(word, half), of_unit); }
+  AOTC_DI void take_offset(u32 word, int half) { offset = times(both(word, half), made); }
   AOTC_DI u32 of(u32 pair) const { return pair_fma<T>(pair, scale, offset); }
 };
 template <class T, class Format> struct SlabScale<T, Format, float> {
   static constexpr float made = Format::template made<T>, of_unit = made / Format::template unit<T>;
   float scale = 0, offset = -0.0f;
-  AOTC_DI void take(float s) { scale = s * of_unit; }
-  AOTC_DI void take_offset(float o) { offset = o * made; }
+  AOTC_DI void take(u32 word, int) { scale = __uint_as_float(word) * of_unit; }
+  AOTC_DI void take_offset(u32 word, int) { offset = __uint_as_float(word) * made; }
   AOTC_DI u32 of(u32 pair) const { return pair_of<T>(pair_low<T>(pair) * scale + offset, pair_high<T>(pair) * scale + offset); }
 };
 

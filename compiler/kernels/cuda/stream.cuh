@@ -50,9 +50,12 @@ struct StreamTile {
   // Scales of a column that a block takes, from a multiple of `scale_run` on, so many of which are copied at once; an odd number of fours.
   static constexpr int group = Weights::few_bits ? Weights::group : K, groups = (K + group - 1) / group;
   static constexpr int scale_run = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
-  static constexpr int part_groups = groups == 1 ? 1 : (part * step_k + group - 1) / group + 4;
-  static constexpr int scale_fours = (part_groups + 3) / 4 | 1, scale_pitch = 4 * scale_fours;
   static constexpr int slab_groups = group < Weights::deep && group < K ? Weights::deep / group : 1;
+  static constexpr int whole_groups = (groups + slab_groups - 1) / slab_groups * slab_groups;  // zeros behind those that there are
+  static constexpr int part_groups = split == 1 || groups == 1 ? whole_groups : (part * step_k + group - 1) / group + 4;
+  static constexpr int scale_fours = (part_groups + 3) / 4 | 1, scale_pitch = 4 * scale_fours;
+  // Sums that a product of a warp is added to in turn, so that each waits for one before the last.
+  static constexpr int chains = Strips * Sums * row_tiles == 1 ? 2 : 1;
   static constexpr int sum_pitch = items + 4, sum_part = row_tiles * 8 * sum_pitch;
   static_assert(K % 8 == 0 && Warps % Along == 0 && (whole || (chunk >= depth && !Made)), "tile shape");
   static_assert(!Weights::few_bits || group >= K || (group % 16 == 0 && (group % Weights::deep == 0 || Weights::deep % group == 0)), "groups of a slab");
@@ -144,6 +147,23 @@ AOTC_DI void stream_scales(typename Tile::Scale* to, const StreamSource<Tile>& b
     }
 }
 
+// N scales of a column, next to each other.
+template <class Scale, int N> struct StreamScales {
+  static constexpr int words = N * int(sizeof(Scale)) < 4 ? 1 : N * int(sizeof(Scale)) / 4, in_word = sizeof(Scale) == 2 ? 2 : 1;
+  static constexpr int at_once = words % 4 == 0 && in_word == 1 ? 4 : words % 2 == 0 ? 2 : 1;  // lines begin at multiples of 4 scales
+  u32 w[words];
+  AOTC_DI void load(const Scale* at) {
+    if constexpr (N * sizeof(Scale) == 2) w[0] = *reinterpret_cast<const u16*>(at);
+    else
+#pragma unroll
+      for (int i = 0; i < words; i += at_once) {
+        const Wide<u32, at_once> some = load_wide<u32, at_once>(reinterpret_cast<const u32*>(at) + i);
+#pragma unroll
+        for (int j = 0; j < at_once; ++j) w[i + j] = some.v[j];
+      }
+  }
+};
+
 // A warp's place in its block, and what it copies and multiplies.
 template <class Tile, int Mates> struct StreamWarp {
   typedef typename Tile::W W;
@@ -198,7 +218,7 @@ template <class Tile, int Mates> struct StreamWarp {
 
   // Adds the products of the round in `place` to the sums; y: the block's rows from the warp's k of that round on; scales: those of the lane's first
   // column from the group of that k on, [products][scales and offsets][items].
-  AOTC_DI void multiply(float (&acc)[strips][sums][Tile::row_tiles][4], int place, const T* y, const Scale* scales) const {
+  AOTC_DI void multiply(float (&acc)[strips][sums][Tile::row_tiles * Tile::chains][4], int place, const T* y, const Scale* scales) const {
     constexpr int kinds = W::offsets ? 2 : 1;
     const char* const round = ring + place * Tile::round_bytes;
     // Row and piece of the right operand's matrices, 8 x 8 each: 32 of k. Row and piece of the left one's: 16 columns, 16 of k.
@@ -212,7 +232,7 @@ template <class Tile, int Mates> struct StreamWarp {
 #pragma unroll
     for (int r = 0; r < run; ++r) {
       u32 words[strips][sums][2][4];
-      Wide<Scale, Tile::slab_groups> scale[strips][sums][kinds][2];
+      StreamScales<Scale, Tile::slab_groups> scale[strips][sums][kinds][2];
       if constexpr (W::few_bits) {
 #pragma unroll
         for (int s = 0; s < strips; ++s)
@@ -225,8 +245,8 @@ template <class Tile, int Mates> struct StreamWarp {
               for (int i = 0; i < 4; ++i) words[s][u][h][i] = w.v[i];
 #pragma unroll
               for (int o = 0; o < kinds; ++o)
-                scale[s][u][o][h] = load_wide<Scale, Tile::slab_groups>(
-                    scales + ((u * kinds + o) * Tile::items + s * 16 + h * 8) * Tile::scale_pitch + (Tile::group >= Tile::k ? 0 : r * W::deep / Tile::group));
+                scale[s][u][o][h].load(scales + ((u * kinds + o) * Tile::items + s * 16 + h * 8) * Tile::scale_pitch +
+                                       (Tile::group >= Tile::k ? 0 : r * W::deep / Tile::group));
             }
       }
 #pragma unroll
@@ -243,9 +263,11 @@ template <class Tile, int Mates> struct StreamWarp {
               u32 left[4];
               if constexpr (W::few_bits) {
                 const int of = (p * 2 + half) * 16 * Tile::slab_groups / W::deep;
+                constexpr int in_word = StreamScales<Scale, Tile::slab_groups>::in_word;
                 SlabScale<T, typename W::In, Scale> low, high;
-                low.take(scale[s][u][0][0].v[of]), high.take(scale[s][u][0][1].v[of]);
-                if constexpr (W::offsets) low.take_offset(scale[s][u][1][0].v[of]), high.take_offset(scale[s][u][1][1].v[of]);
+                low.take(scale[s][u][0][0].w[of / in_word], of % in_word), high.take(scale[s][u][0][1].w[of / in_word], of % in_word);
+                if constexpr (W::offsets)
+                  low.take_offset(scale[s][u][1][0].w[of / in_word], of % in_word), high.take_offset(scale[s][u][1][1].w[of / in_word], of % in_word);
                 slab_slice<T, typename W::In>(left, words[s][u], p * 2 + half, low, high);
               } else {
                 load_matrices(left, round + ((s * sums + u) * run + r) * W::bytes + (left_line ^ (p * 2 + half) * 32));
@@ -253,7 +275,7 @@ template <class Tile, int Mates> struct StreamWarp {
 #pragma unroll
               for (int t = 0; t < Tile::row_tiles; ++t) {
                 const u32 two[2] = {right[t][2 * half], right[t][2 * half + 1]};
-                stream_mma(T(), acc[s][u][t], left, two);
+                stream_mma(T(), acc[s][u][t * Tile::chains + half % Tile::chains], left, two);
               }
             }
       }
@@ -306,13 +328,13 @@ AOTC_DI void stream_block(char* shared, const StreamSource<Tile>& b, const typen
         if (here(first_sum + i * every)) held[i][u] = beside(first_sum + i * every, u);
   }
 
-  float acc[Strips][Sums][Tile::row_tiles][4];
+  float acc[Strips][Sums][Tile::row_tiles * Tile::chains][4];
 #pragma unroll
   for (int s = 0; s < Strips; ++s)
 #pragma unroll
     for (int u = 0; u < Sums; ++u)
 #pragma unroll
-      for (int t = 0; t < Tile::row_tiles; ++t)
+      for (int t = 0; t < Tile::row_tiles * Tile::chains; ++t)
 #pragma unroll
         for (int r = 0; r < 4; ++r) acc[s][u][t][r] = 0.0f;
   const Scale* const lane_scales = scales + (w.across * Strips * 16 + (w.lane >> 2)) * Tile::scale_pitch;
@@ -354,9 +376,13 @@ AOTC_DI void stream_block(char* shared, const StreamSource<Tile>& b, const typen
 #pragma unroll
       for (int t = 0; t < Tile::row_tiles; ++t)
 #pragma unroll
-        for (int r = 0; r < 4; ++r)
+        for (int r = 0; r < 4; ++r) {
+          float sum = acc[s][u][t * Tile::chains][r];
+#pragma unroll
+          for (int c = 1; c < Tile::chains; ++c) sum += acc[s][u][t * Tile::chains + c][r];
           parts[(w.along * Sums + u) * Tile::sum_part + (t * 8 + (w.lane & 3) * 2 + (r & 1)) * Tile::sum_pitch + (w.across * Strips + s) * 16 +
-                (w.lane >> 2) + (r >> 1) * 8] = acc[s][u][t][r];
+                (w.lane >> 2) + (r >> 1) * 8] = sum;
+        }
   if (Tile::split > 1) cluster_barrier();
   else __syncthreads();
   auto give = [&](int e, const Held(&beside_sums)[columns]) {

@@ -48,19 +48,12 @@ template <class Tile, class Problem> struct WgmmaScales {
       }
     }
   }
-  AOTC_DI Scale at(int c, int kind, int i) const {
-    const u32 word = of[c][kind][i / of_word];
-    Scale s;
-    if constexpr (sizeof(Scale) == 4) s = __uint_as_float(word);
-    else s.bits = u16(i % of_word ? word >> 16 : word);
-    return s;
-  }
   // Of slice x of the slab.
   AOTC_DI Factor factor(int c, int x) const {
     const int i = count > 1 ? x * 16 / group : 0;
     Factor f;
-    f.take(at(c, 0, i));
-    if (Problem::offsets) f.take_offset(at(c, kinds - 1, i));
+    f.take(of[c][0][i / of_word], i % of_word);
+    if (Problem::offsets) f.take_offset(of[c][kinds - 1][i / of_word], i % of_word);
     return f;
   }
 };

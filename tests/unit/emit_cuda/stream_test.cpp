@@ -219,6 +219,9 @@ TEST_CASE("products of few rows: two of the same rows, and columns in pairs") {
 
 TEST_CASE("products of few rows: weights of few bits") {
   check<SlabWeights<bf16, Int4, bf16, 32, true>, 512, 8, 4, 2, 1, 1, 2, 1, 99>(8, 40);
+  check<SlabWeights<bf16, Int4, bf16, 32, true>, 584, 8, 4, 2, 1, 1, 2, 1, 99>(8, 40);  // the last slab has groups that are not there
+  check<SlabWeights<bf16, Int4, bf16, 32, true>, 616, 1, 4, 4, 1, 1, 2, 1, 99>(1, 40);
+  check<SlabWeights<bf16, Int4, float, 64, true>, 680, 3, 4, 2, 2, 1, 2, 1, 99>(3, 40);
   check<SlabWeights<f16, Int4, f16, 128, true>, 520, 3, 2, 1, 2, 1, 4, 1, 99>(3, 37);
   check<SlabWeights<bf16, Int4, float, 64, true>, 672, 9, 4, 4, 1, 1, 2, 2, 99>(9, 20);
   check<SlabWeights<bf16, Int8, bf16, 32, false>, 512, 8, 4, 2, 2, 1, 2, 1, 99>(8, 40);
