@@ -24,7 +24,8 @@ struct Verb {
   const char* summary;
   const char* example;
   Run (*add)(CLI::App& app);
-  bool hidden = false;  ///< not listed: for aotc's own child processes
+  bool hidden = false;       ///< not listed: for aotc's own child processes
+  bool description = false;  ///< it reads what artifacts say of themselves, where a JSON error is the artifact's damage
 };
 
 Run add_build(CLI::App& app);

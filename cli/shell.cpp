@@ -46,7 +46,7 @@ int written(int code) {
   return code;
 }
 
-int run(const char* name, const Run& verb, const Common& common) {
+int run(const char* name, const Run& verb, const Common& common, bool description = false) {
   try {
     return written(verb(common));
   } catch (const Diagnostic& d) {
@@ -60,6 +60,12 @@ int run(const char* name, const Run& verb, const Common& common) {
     return fail(name, common, ExitCode::io, e.what(), nlohmann::json::object());
   } catch (const std::bad_alloc&) {
     return fail(name, common, ExitCode::internal, "out of memory", nlohmann::json::object());
+  } catch (const nlohmann::json::exception& e) {
+    return description
+               ? fail(name, common, ExitCode::bad_input,
+                      std::string("what the artifact says of itself is damaged, build it again: ") + e.what(), nlohmann::json::object())
+               : fail(name, common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(),
+                      nlohmann::json::object());
   } catch (const std::exception& e) {
     return fail(name, common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
   }
@@ -175,7 +181,7 @@ int run_verbs(const Program& program, int argc, char** argv) {
     Run verb = v.add(*sub);
     sub->callback([name, &v, &code, &common, verb = std::move(verb)] {
       common.program = name, common.verb = v.name;
-      code = run(name, verb, common);
+      code = run(name, verb, common, v.description);
     });
   }
   if (unknown_verb(program, argc, argv)) return static_cast<int>(ExitCode::usage);

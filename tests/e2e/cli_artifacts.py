@@ -111,6 +111,19 @@ def an_artifact_without_its_seal_is_damaged(b):
 
 
 @test
+def a_sealed_description_that_is_damaged_is_bad_input(b):
+    so = b.build()
+    whole = open(so, "rb").read()
+    for old, new in ((b'{"', b'{{'), (b'"name":"', b'"nome":"'), (b'"explain":{', b'"explain":7'), (b'"float32"', b'[[[1]]]11'), (b'"steps":', b'"stops":')):
+        at = whole.index(old, whole.index(b'"aotc_version"') - 20 if old == b'{"' else whole.index(b'"aotc_version"'))
+        with open(so, "wb") as f:
+            f.write(whole[:at] + new + whole[at + len(old):])
+        subprocess.run([os.path.join(os.path.dirname(b.seal_check), "seal_toy"), so, ".aotc_weights"], check=True)
+        codes = [b.run(*words).returncode for words in (["inspect", so], ["explain", so], ["diff", so, so], ["explain", so, "--html", b.at("x.html")])]
+        assert all(code in (0, BAD_INPUT) for code in codes) and BAD_INPUT in codes, (old, codes)
+
+
+@test
 def an_artifact_may_be_called_as_the_abi_is(b):
     b.build("aotc.so")
     with open(b.at("use.c"), "w") as f:
