@@ -46,6 +46,11 @@ int written(int code) {
   return code;
 }
 
+int fail_by_a_bug(const char* name, const Common& common, const std::exception& e) {
+  return fail(name, common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
+}
+
+/// description: see Verb.
 int run(const char* name, const Run& verb, const Common& common, bool description = false) {
   try {
     return written(verb(common));
@@ -54,21 +59,15 @@ int run(const char* name, const Run& verb, const Common& common, bool descriptio
                 {{"file", d.loc().file}, {"path", d.loc().path}, {"node", d.loc().node}, {"source", d.loc().source}, {"notes", d.notes()}});
   } catch (const SymError& e) {
     return fail(name, common, ExitCode::bad_input, fmt::format("the model's {}", e.what()), nlohmann::json::object());
-  } catch (const InternalError& e) {
-    return fail(name, common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
   } catch (const std::system_error& e) {
     return fail(name, common, ExitCode::io, e.what(), nlohmann::json::object());
   } catch (const std::bad_alloc&) {
     return fail(name, common, ExitCode::internal, "out of memory", nlohmann::json::object());
   } catch (const nlohmann::json::exception& e) {
-    return description
-               ? fail(name, common, ExitCode::bad_input,
-                      std::string("what the artifact says of itself is damaged, build it again: ") + e.what(), nlohmann::json::object())
-               : fail(name, common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(),
-                      nlohmann::json::object());
-  } catch (const std::exception& e) {
-    return fail(name, common, ExitCode::internal, std::string("internal error (a bug in aotc): ") + e.what(), nlohmann::json::object());
-  }
+    if (!description) return fail_by_a_bug(name, common, e);
+    return fail(name, common, ExitCode::bad_input, std::string("what the artifact says of itself is damaged, build it again: ") + e.what(),
+                nlohmann::json::object());
+  } catch (const std::exception& e) { return fail_by_a_bug(name, common, e); }
 }
 
 /// Says which verbs, and options before them, there are where the first word is none of them.

@@ -69,6 +69,7 @@ std::vector<std::string> narrowings(const import::Program& program, SymTable ran
   const bool example =
       std::none_of(program.guards.begin(), program.guards.end(), [&](const ShapeGuard& g) { return refuses_example(g, ranges); });
   const SymTable archive = ranges;
+  const auto from = [](const Need& n) { return n.node->source.empty() ? "" : "; from " + n.node->source; };
   std::vector<std::string> lines;
   for (const Need& need : needs) {
     const ShapeGuard& g = need.guard;
@@ -80,20 +81,18 @@ std::vector<std::string> narrowings(const import::Program& program, SymTable ran
           .note("if the exported program runs at these sizes, this is a bug in aotc");
     const SymTable before = ranges;
     narrow_ranges(ranges, {g});
-    const std::string source = need.node->source.empty() ? "" : "; from " + need.node->source;
     for (const SymId s : inputs) {
       if (same_range(before[s], ranges[s])) continue;
       lines.push_back(fmt::format("the artifact takes {} of {}, the archive takes {}: {} ({}) needs {}{}", ranges[s].name,
                                   range_text(ranges[s]), range_text(archive[s]), need.node->name, need.node->target, guard_text(g, before),
-                                  source));
+                                  from(need)));
     }
   }
   for (const Need& need : needs)  // those that no range says
     for (const int64_t n : ends_refused(need.guard, ranges, inputs, program.guards)) {
       const SymId s = *(need.guard.a.symbols().empty() ? need.guard.b : need.guard.a).symbols().begin();
       lines.push_back(fmt::format("the artifact does not take {} of {}, the archive takes {}: {} ({}) needs {}{}", archive[s].name, n,
-                                  range_text(archive[s]), need.node->name, need.node->target, guard_text(need.guard, archive),
-                                  need.node->source.empty() ? "" : "; from " + need.node->source));
+                                  range_text(archive[s]), need.node->name, need.node->target, guard_text(need.guard, archive), from(need)));
     }
   return lines;
 }

@@ -66,12 +66,9 @@ bool only_overwritten(const Program& p, const PNode& node) {
   const std::vector<std::string> results = import::result_names(node);
   const auto type = results.size() == 1 ? p.tensors.find(results[0]) : p.tensors.end();
   if (type == p.tensors.end()) return false;
-  const auto rank = static_cast<int64_t>(type->second.sizes.size());
-  int64_t dim = 0;
-  for (const import::NamedArg& a : node.args)
-    if (const auto* e = a.name == "dim" ? std::get_if<Expr>(&a.value) : nullptr) dim = e->as_const().value_or(rank);
-  if (dim < 0) dim += rank;
-  return dim >= 0 && dim < rank && unread(p, results[0], static_cast<size_t>(rank - 1 - dim));
+  const size_t rank = type->second.sizes.size();
+  const std::optional<size_t> dim = import::dim_of(node, rank);
+  return dim && unread(p, results[0], rank - 1 - *dim);
 }
 
 }  // namespace aotc::decompose

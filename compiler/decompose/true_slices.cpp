@@ -82,17 +82,14 @@ std::optional<Sizes> sizes_of_result(const import::Program& p, const import::PNo
   }
   if (base == "cat") {
     const auto* parts = std::get_if<import::TensorList>(&n.args[0].value);
-    int64_t dim = 0;
-    for (const import::NamedArg& a : n.args)
-      if (const auto* e = std::get_if<Expr>(&a.value); e && a.name == "dim") dim = e->as_const().value_or(0);
-    if (dim < 0) dim += static_cast<int64_t>(stated->size());
-    if (!parts || dim < 0 || dim >= static_cast<int64_t>(stated->size())) return std::nullopt;
+    const std::optional<size_t> dim = import::dim_of(n, stated->size());
+    if (!parts || !dim) return std::nullopt;
     Sizes out = *stated;
-    out[static_cast<size_t>(dim)] = 0;
+    out[*dim] = 0;
     for (const import::TensorRef& t : *parts) {
       const Sizes& s = p.tensors.at(t.name).sizes;
       if (s.size() != out.size()) return std::nullopt;
-      out[static_cast<size_t>(dim)] += s[static_cast<size_t>(dim)];
+      out[*dim] += s[*dim];
     }
     return out;
   }
@@ -122,13 +119,10 @@ std::optional<import::Program> with_true_slices(const import::Program& program, 
     }
     const auto own = is_slice(n) ? lengths.find(std::get<import::TensorRef>(n.results[0]).name) : lengths.end();
     if (own == lengths.end()) continue;
-    int64_t dim = 0;
-    for (const import::NamedArg& a : n.args)
-      if (const auto* e = std::get_if<Expr>(&a.value); e && a.name == "dim") dim = e->as_const().value_or(0);
     Sizes& sizes = p.tensors.at(own->first).sizes;
-    if (dim < 0) dim += static_cast<int64_t>(sizes.size());
-    if (dim < 0 || dim >= static_cast<int64_t>(sizes.size()) || sizes[static_cast<size_t>(dim)] != own->second.first) return std::nullopt;
-    sizes[static_cast<size_t>(dim)] = own->second.second;
+    const std::optional<size_t> dim = import::dim_of(n, sizes.size());
+    if (!dim || sizes[*dim] != own->second.first) return std::nullopt;
+    sizes[*dim] = own->second.second;
     follow.insert(own->first);
   }
   return p;

@@ -35,4 +35,13 @@ loop::KernelId Joining::known(loop::Kernel k, std::string name) {
   return it->second = m_.kernels.push(loop::named(std::move(k), name));
 }
 
+void move_loop(loop::LoopKernel& k, IdVec<loop::ParamId, loop::Param> params, const std::vector<loop::ParamId>& to) {
+  const size_t before = to.size(), now = params.size();
+  for (size_t p = before; p < k.params.size(); ++p) params.push(k.params[static_cast<loop::ParamId>(p)]);
+  k.params = std::move(params);
+  for (loop::Inst& i : k.insts)
+    if (i.param != kNone<loop::ParamId>)
+      i.param = idx(i.param) < before ? to[idx(i.param)] : static_cast<loop::ParamId>(idx(i.param) - before + now);
+}
+
 }  // namespace aotc::forms

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/machine.h"
 #include "loop/loop.h"
@@ -29,5 +30,9 @@ class Joining {
   std::map<loop::BufferId, size_t> uses_;
   std::map<std::string, loop::KernelId> made_;
 };
+
+/// A loop of a contraction, of another one's: parameter i of the one that it was of is to[i], an instruction's or none, of `params`, which
+/// are all of the other; its own parameters follow these.
+void move_loop(loop::LoopKernel& k, IdVec<loop::ParamId, loop::Param> params, const std::vector<loop::ParamId>& to);
 
 }  // namespace aotc::forms

@@ -8,6 +8,7 @@
 
 #include "forms/joining.h"
 #include "loop/attached.h"
+#include "loop/quantised.h"
 #include "loop/tidy.h"
 
 namespace aotc::forms {
@@ -191,13 +192,11 @@ class Joined {
     take(f_.loop.params, f_.loop_args, f_.read, of_loop);
     for (loop::Operand* o : {&z_.a, &z_.b})
       if (o->param != kNone<ParamId>) o->param = of_product.at(idx(o->param));
-    if (auto& q = z_.b_quantised)
-      for (ParamId* p : {&q->values, &q->scales, &q->offsets})
-        if (*p != kNone<ParamId>) *p = of_product.at(idx(*p));
+    if (z_.b_quantised) z_.b_quantised = loop::with_params(*z_.b_quantised, of_product);
     z_.params = params_;
     const LoopKernel finish = epilogue(of_product, of_loop);
     Kernel all = std::move(z_);
-    loop::for_each_attached(all, [&](LoopKernel& k) { move(k, of_product); });
+    loop::for_each_attached(all, [&](LoopKernel& k) { move_loop(k, params_, of_product); });
     z_ = std::get<MatmulKernel>(std::move(all));
     z_.segments[f_.segment].epilogue = finish;
     z_.segments[f_.segment].mates = f_.reading.mates;
@@ -220,17 +219,6 @@ class Joined {
         args_.push_back(args[i]);
       }
     }
-  }
-
-  /// All parameters of the product, then the loop's own.
-  void move(LoopKernel& k, const std::vector<ParamId>& to) const {
-    IdVec<ParamId, loop::Param> params = params_;
-    const size_t before = to.size();
-    for (size_t p = before; p < k.params.size(); ++p) params.push(k.params[static_cast<ParamId>(p)]);
-    k.params = std::move(params);
-    for (Inst& i : k.insts)
-      if (i.param != kNone<ParamId>)
-        i.param = idx(i.param) < before ? to[idx(i.param)] : static_cast<ParamId>(idx(i.param) - before + params_.size());
   }
 
   LoopKernel epilogue(const std::vector<ParamId>& of_product, const std::vector<ParamId>& of_loop) {

@@ -74,23 +74,16 @@ class Joined {
       }
     }
     z_.a = {};
+    std::vector<ParamId> kept;  // more parameters follow those that were there
+    for (size_t p = 0; p < before; ++p) kept.push_back(static_cast<ParamId>(p));
     Kernel all = std::move(z_);
-    loop::for_each_attached(all, [&](LoopKernel& k) { shift(k, std::get<MatmulKernel>(all).params, before); });
+    loop::for_each_attached(all, [&](LoopKernel& k) { move_loop(k, std::get<MatmulKernel>(all).params, kept); });
     z_ = std::get<MatmulKernel>(std::move(all));
     z_.a.prologue = prologue(to);
     return {std::move(z_), std::move(args_)};
   }
 
  private:
-  /// All parameters of the product, then the attached loop's own.
-  static void shift(LoopKernel& e, IdVec<ParamId, loop::Param> params, size_t before) {
-    const size_t more = params.size() - before;
-    for (size_t p = before; p < e.params.size(); ++p) params.push(e.params[static_cast<ParamId>(p)]);
-    e.params = std::move(params);
-    for (Inst& i : e.insts)
-      if (i.param != kNone<ParamId> && idx(i.param) >= before) i.param = static_cast<ParamId>(idx(i.param) + more);
-  }
-
   LoopKernel prologue(const std::vector<ParamId>& to) const {
     LoopKernel p = rows_;
     p.params = z_.params;
@@ -170,8 +163,8 @@ class Joiner {
   bool takes(const MatmulKernel& k, const Call& call, const LoopKernel& rows, BufferId stored) const {
     if (k.a.prologue || k.runs || !k.batch.empty() || call.args.at(idx(k.a.param)) != stored) return false;
     if (std::count(call.args.begin(), call.args.end(), stored) != 1) return false;
-    for (const loop::Operand* o : {&k.b, k.twin ? &*k.twin : &k.b})
-      if (o->prologue ? loop::loads(*o->prologue, k.a.param) : o->param == k.a.param) return false;
+    for (const loop::Operand* o : loop::operands(k))
+      if (o != &k.a && (o->prologue ? loop::loads(*o->prologue, k.a.param) : o->param == k.a.param)) return false;
     for (const loop::Segment& s : k.segments)
       if (loop::loads(s.epilogue, k.a.param)) return false;
     const Expr count = rows.outer.empty() ? Expr(1) : rows.outer[0].extent;

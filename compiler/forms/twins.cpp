@@ -4,6 +4,7 @@
 #include <map>
 
 #include "forms/joining.h"
+#include "loop/quantised.h"
 #include "loop/tidy.h"
 
 namespace aotc::forms {
@@ -81,14 +82,8 @@ bool same_matrix(const Product& x, const Product& y) {
 
 /// Whether both have weights of the operands' type, or numbers of few bits in one format.
 bool same_format(const MatmulKernel& x, const MatmulKernel& y) {
-  if (x.b_quantised.has_value() != y.b_quantised.has_value()) return false;
-  if (!x.b_quantised) return true;
-  const loop::QuantisedWeight &p = *x.b_quantised, &q = *y.b_quantised;
-  const auto alike = [&](ParamId a, ParamId b) {
-    return a == kNone<ParamId> || b == kNone<ParamId> ? a == b : x.params[a].dtype == y.params[b].dtype;
-  };
-  return p.bits == q.bits && p.group == q.group && p.by_column == q.by_column && alike(p.values, q.values) && alike(p.scales, q.scales) &&
-         alike(p.offsets, q.offsets);
+  if (!x.b_quantised || !y.b_quantised) return !x.b_quantised && !y.b_quantised;
+  return loop::same_format(*x.b_quantised, x.params, *y.b_quantised, y.params);
 }
 
 /// The product of both, and its arguments.
@@ -106,8 +101,8 @@ class Pair {
     z_.b = moved(x_.k.b, of_x);
     z_.twin = moved(y_.k.b, of_y);
     z_.b_constant = x_.k.b_constant && y_.k.b_constant;
-    z_.b_quantised = moved(x_.k.b_quantised, of_x);
-    z_.twin_quantised = moved(y_.k.b_quantised, of_y);
+    if (x_.k.b_quantised) z_.b_quantised = loop::with_params(*x_.k.b_quantised, of_x);
+    if (y_.k.b_quantised) z_.twin_quantised = loop::with_params(*y_.k.b_quantised, of_y);
     z_.b_panels_read = x_.k.b_panels_read;
     z_.nodes = x_.k.nodes;
     z_.nodes.insert(z_.nodes.end(), y_.k.nodes.begin(), y_.k.nodes.end());
@@ -145,23 +140,11 @@ class Pair {
     return to;
   }
   Operand moved(Operand o, const std::vector<ParamId>& to) const {
-    if (!o.prologue) {
+    if (o.prologue)
+      move_loop(*o.prologue, z_.params, to);
+    else
       o.param = to.at(idx(o.param));
-      return o;
-    }
-    LoopKernel& p = *o.prologue;
-    const loop::Param made = p.params.raw().back();
-    p.params = z_.params;
-    const ParamId operand = p.params.push(made);
-    for (Inst& i : p.insts)
-      if (i.param != kNone<ParamId>) i.param = idx(i.param) < to.size() ? to[idx(i.param)] : operand;
     return o;
-  }
-  static std::optional<loop::QuantisedWeight> moved(std::optional<loop::QuantisedWeight> q, const std::vector<ParamId>& to) {
-    if (q)
-      for (ParamId* p : {&q->values, &q->scales, &q->offsets})
-        if (*p != kNone<ParamId>) *p = to.at(idx(*p));
-    return q;
   }
 
   /// Its epilogue's instructions; accumulators: which of the two are its own.

@@ -20,6 +20,12 @@ void for_each_attached(Kernel& kernel, const std::function<void(LoopKernel&)>& f
   for (const Attached& a : attached(kernel)) f(const_cast<LoopKernel&>(*a.loop));
 }
 
+std::vector<const Operand*> operands(const MatmulKernel& k) {
+  std::vector<const Operand*> all = {&k.a, &k.b};
+  if (k.twin) all.push_back(&*k.twin);
+  return all;
+}
+
 bool loads(const LoopKernel& k, ParamId p) {
   return std::any_of(k.insts.begin(), k.insts.end(), [&](const Inst& i) { return i.kind == InstKind::load && i.param == p; });
 }

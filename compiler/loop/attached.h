@@ -18,6 +18,9 @@ std::vector<Attached> attached(const Kernel& kernel);
 /// Calls f for each of them, to change it.
 void for_each_attached(Kernel& kernel, const std::function<void(LoopKernel&)>& f);
 
+/// Its left operand, its right one and, where there is one, the right one's twin.
+std::vector<const Operand*> operands(const MatmulKernel& k);
+
 /// Params of the kernel that take an argument, in call order; args->ptr[i] is the i-th.
 std::vector<ParamId> argument_params(const Kernel& kernel);
 /// Index into args->ptr of a param.

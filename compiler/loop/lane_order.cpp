@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "loop/attached.h"
 #include "loop/finish.h"
 #include "loop/index.h"
+#include "loop/quantised.h"
 
 namespace aotc::loop {
 namespace {
@@ -27,14 +29,16 @@ std::vector<ParamId> others_of(const Kernel& k) {
   if (const auto* c = std::get_if<ConvKernel>(&k)) return {c->x, c->w};
   const auto* m = std::get_if<MatmulKernel>(&k);
   if (!m) return {};
-  std::vector<ParamId> out = {m->a.param, m->b.param};
-  if (m->twin) out.push_back(m->twin->param);
+  std::vector<ParamId> out;
   if (m->runs) out.push_back(m->runs->ends);
   for (const auto* q : {&m->b_quantised, &m->twin_quantised})
-    if (*q) out.insert(out.end(), {(*q)->values, (*q)->scales, (*q)->offsets});
-  for (const Operand* o : {&m->a, &m->b, m->twin ? &*m->twin : &m->b})
+    if (*q)
+      for (ParamId p : params_of(**q)) out.push_back(p);
+  for (const Operand* o : operands(*m)) {
+    out.push_back(o->param);
     if (o->prologue)
       for (const Inst& i : o->prologue->insts) out.push_back(i.param);
+  }
   return out;
 }
 

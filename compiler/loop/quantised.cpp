@@ -118,4 +118,19 @@ std::optional<QuantisedWeight> find_quantised(const MatmulKernel& k, const ByteR
   return Finder(k, range).run();
 }
 
+QuantisedWeight with_params(QuantisedWeight q, const std::vector<ParamId>& to) {
+  for (ParamId* p : {&q.values, &q.scales, &q.offsets})
+    if (*p != kNone<ParamId>) *p = to.at(idx(*p));
+  return q;
+}
+
+bool same_format(const QuantisedWeight& a, const IdVec<ParamId, Param>& of_a, const QuantisedWeight& b, const IdVec<ParamId, Param>& of_b) {
+  const std::array<ParamId, 3> x = params_of(a), y = params_of(b);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (of_a.contains(x[i]) != of_b.contains(y[i])) return false;
+    if (of_a.contains(x[i]) && of_a[x[i]].dtype != of_b[y[i]].dtype) return false;
+  }
+  return a.bits == b.bits && a.group == b.group && a.by_column == b.by_column;
+}
+
 }  // namespace aotc::loop

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "loop/quantised.h"
+
 namespace aotc::loop {
 namespace {
 
@@ -76,7 +78,8 @@ class Verifier {
       }
     }
     if (k.twin && k.b.prologue) {
-      AOTC_CHECK(k.twin->prologue && k.segments.size() == 1 && k.b_quantised && k.twin_quantised && same_format(k),
+      AOTC_CHECK(k.twin->prologue && k.segments.size() == 1 && k.b_quantised && k.twin_quantised &&
+                     same_format(*k.b_quantised, k.params, *k.twin_quantised, k.params),
                  "after {}: {}: bad twin", after_, where_);
       prologue(*k.twin->prologue, k.params, k.in, k.batch.size() + 1, false);
     } else if (k.twin) {
@@ -99,13 +102,6 @@ class Verifier {
                  "after {}: {}: bad mates", after_, where_);
       epilogue(s.epilogue, k.params, k.acc, k.batch.size() + 1, k.twin || s.mates ? 2 : 1);
     }
-  }
-  /// Whether b and its twin are numbers in one format.
-  static bool same_format(const MatmulKernel& k) {
-    const QuantisedWeight &b = *k.b_quantised, &t = *k.twin_quantised;
-    const auto type = [&](ParamId p) { return k.params.contains(p) ? k.params[p].dtype : DType::boolean; };
-    return b.bits == t.bits && b.group == t.group && b.by_column == t.by_column && type(b.values) == type(t.values) &&
-           type(b.scales) == type(t.scales) && type(b.offsets) == type(t.offsets);
   }
   void check(const ConvKernel& k) {
     const size_t s = k.kernel.size();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "loop/attached.h"
+
 namespace aotc::plan {
 
 using loop::InstKind;
@@ -45,7 +47,7 @@ struct MayOverwrite {
   ParamId in, out;
   bool operator()(const LoopKernel& k) const { return loop_may_overwrite(k, in, out); }
   bool operator()(const loop::MatmulKernel& k) const {
-    for (const loop::Operand* o : {&k.a, &k.b, k.twin ? &*k.twin : &k.b})
+    for (const loop::Operand* o : loop::operands(k))
       if (o->prologue ? !accesses(*o->prologue, in, InstKind::load).empty() : o->param == in) return false;
     if (k.runs && k.runs->ends == in) return false;
     bool stored = false;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "emit/cuda/code.h"
+#include "loop/quantised.h"
 
 namespace aotc::emit::cuda {
 
@@ -113,7 +114,9 @@ std::string prefetches_beside(const loop::MatmulKernel& k, int threads) {
     const loop::Param& param = k.params[id];
     const auto elems = product(param.dims).as_const();
     const auto part_of = [&](const std::optional<loop::QuantisedWeight>& q) {
-      return q && (id == q->values || id == q->scales || id == q->offsets);
+      if (!q) return false;
+      const auto all = loop::params_of(*q);
+      return std::find(all.begin(), all.end(), id) != all.end();
     };
     const bool few_bits = part_of(k.b_quantised) || part_of(k.twin_quantised);
     const bool operand = id == k.a.param || id == k.b.param || (k.twin && id == k.twin->param) || few_bits;
