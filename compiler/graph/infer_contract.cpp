@@ -102,6 +102,7 @@ Types attention(Infer& r) {
   r.n.get<double>(Attr::scale);
   r.n.get<bool>(Attr::causal);
   r.n.get<bool>(Attr::nan_rows);
+  r.n.get_or<bool>(Attr::mask_fills, false);
   r.require(arity != 5, "where a mask's keys begin comes with where they end");
   if (arity > 3) {
     const TensorType& m = r.in(3);

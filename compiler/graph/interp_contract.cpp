@@ -153,6 +153,7 @@ void attention(Eval& e) {
   const int64_t kv_heads = e.in_dims(1)[1], cols = e.in_dims(1)[2], v_width = e.in_dims(2)[3];
   const double scale = e.n.get<double>(Attr::scale);
   const bool causal = e.n.get<bool>(Attr::causal), scales = e.in[1]->dtype == DType::i8, masked = e.in.size() > (scales ? 5 : 3);
+  const bool fills = e.n.get_or<bool>(Attr::mask_fills, false);
   if (scales)
     for (auto [x, of] : {std::pair(&k, e.in.size() - 2), {&v, e.in.size() - 1}}) {
       const std::vector<double> scale_of = as_f64(*e.in[of]);
@@ -181,7 +182,10 @@ void attention(Eval& e) {
           double s = 0;
           for (int64_t x = 0; x < width; ++x) s += q[((b * heads + h) * rows + i) * width + x] * k[(kv * cols + j) * width + x];
           s *= scale;
-          if (masked) s += mask[b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2] + j * mask_strides[3]];
+          if (masked) {
+            const double by = mask[b * mask_strides[0] + h * mask_strides[1] + i * mask_strides[2] + j * mask_strides[3]];
+            s = fills && by <= kHiddenScore ? by : s + by;
+          }
           if (causal && j > i) s = -std::numeric_limits<double>::infinity();
           score[j] = s;
           top = std::isnan(s) ? s : std::max(top, s);

@@ -25,6 +25,9 @@ uint8_t float_to_e4m3fn(float f);
 float e5m2_to_float(uint8_t b);
 uint8_t float_to_e5m2(float f);
 
+/// What a float mask adds to a score hides it from here down: its exponent is 0 beside any score that is not hidden.
+inline constexpr double kHiddenScore = -1e30;
+
 /// Bulk moves between elements of type t and f64 (real floating types) or int64 (integers and bool). Stores round to nearest even
 /// (smaller types by way of f32) and wrap integers; a bool is stored as value != 0.
 void load_f64(DType t, const std::byte* src, double* dst, int64_t count);

@@ -436,8 +436,10 @@ class Machine {
       in.push_back(&(of_k = view(k.row_scales->k, {b, hkv, s, 1})));
       in.push_back(&(of_v = view(k.row_scales->v, {b, hkv, s, 1})));
     }
-    const HostTensor r = run_node(Op::attention, in, {{Attr::scale, k.scale}, {Attr::causal, k.causal}, {Attr::nan_rows, k.nan_rows}},
-                                  {{k.dtype, {b, h, l, ev}}})[0];
+    const HostTensor r =
+        run_node(Op::attention, in,
+                 {{Attr::scale, k.scale}, {Attr::causal, k.causal}, {Attr::nan_rows, k.nan_rows}, {Attr::mask_fills, k.mask_fills}},
+                 {{k.dtype, {b, h, l, ev}}})[0];
     const Dims strides = evals({k.out.b, k.out.h, k.out.s, k.out.e}), dims = {b, h, l, ev};
     const size_t to = args_.at(idx(k.out.param));
     const int64_t bytes = dtype_bytes(k.dtype), base = eval(k.out.base, shape_);

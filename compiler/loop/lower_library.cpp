@@ -172,6 +172,7 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
   k.v = view(gr.operands[2].base, gr.operands[2].idx, ParamRole::input, x.b, x.hkv, x.s, x.ev);
   const size_t scales = g.type(n.inputs[1]).dtype == DType::i8 ? 2 : 0, plain = gr.operands.size() - scales;
   if (plain > 3) k.mask = view(gr.operands[3].base, gr.operands[3].idx, ParamRole::input, x.b, x.h, x.l, x.s);
+  k.mask_fills = k.mask && !is_bool(k.params[k.mask->param].dtype) && n.get_or<bool>(Attr::mask_fills, false);
   if (plain > 4) {
     const auto of_rows = [&](size_t i) {
       return view(gr.operands[i].base, gr.operands[i].idx, ParamRole::input, x.b, x.h, x.l, kNone<SymId>);

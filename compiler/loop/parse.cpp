@@ -436,6 +436,7 @@ class Parser {
     k.scale = in_.real();
     k.causal = in_.accept_word("causal");
     k.nan_rows = in_.accept_word("nan_rows");
+    k.mask_fills = in_.accept_word("mask_fills");
     need_line();
     tail();
     return k;

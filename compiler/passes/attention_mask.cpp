@@ -1,6 +1,6 @@
 #include "passes/attention_mask.h"
 
-#include <limits>
+#include <cmath>
 
 #include "graph/constant_store.h"
 #include "graph/infer.h"
@@ -10,9 +10,6 @@ namespace aotc::passes {
 namespace {
 
 using Found = std::optional<ValueId>;
-
-/// Below this an added number hides a key: exp of it is zero beside any score that is not hidden.
-constexpr double kHidden = -1e30;
 
 /// What a constant mask shows, element by element.
 struct Shown {
@@ -38,7 +35,7 @@ Shown shown_by(const Graph& g, ValueId mask) {
     } else {
       double x;
       load_f64(t, p, &x, 1);
-      if (x != 0 && !(x <= kHidden)) return {};
+      if (x != 0 && !(x <= kHiddenScore)) return {};
       show = x == 0;
     }
     s.all = s.all && show;
@@ -106,10 +103,12 @@ Found with_mask(Rewriter& r, const Node& n, Found mask, bool causal) {
   if (mask) inputs.push_back(*mask);
   auto attrs = n.attrs;
   attrs[Attr::causal] = causal;
+  if (!mask || is_bool(r.dtype(*mask))) attrs.erase(Attr::mask_fills);
   return r.b.make1(Op::attention, std::move(inputs), std::move(attrs));
 }
 
-/// where(c, 0, -inf) as c.
+/// where(c, 0, -inf) as c; also where(c, 0, a finite number that hides) if each row shows a key: rows that show none have equal scores
+/// there.
 Found as_bool(Rewriter& r, ValueId mask) {
   const Exprs dims = r.dims(mask);
   if (const Node* e = r.def(mask, Op::expand)) mask = e->inputs[0];
@@ -118,16 +117,14 @@ Found as_bool(Rewriter& r, ValueId mask) {
   const Node* cast = r.def(shape ? shape->inputs[0] : mask, Op::cast);
   const Node* w = r.def(cast ? cast->inputs[0] : shape ? shape->inputs[0] : mask, Op::where);
   if (!w) return {};
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto a = splat_value(r.g, w->inputs[1]), b = splat_value(r.g, w->inputs[2]);
   if (!a || !b) return {};
-  ValueId c = w->inputs[0];
-  if (*a == -kInfinity && *b == 0) {
-    c = r.b.unary(Op::logical_not, c);
-  } else if (*a != 0 || *b != -kInfinity) {
-    return {};
-  }
-  return r.b.expand(r.b.reshape(c, inner), dims);
+  const bool hides_true = *b == 0;
+  const double fill = hides_true ? *a : *b;
+  if ((hides_true ? *b : *a) != 0 || !(fill <= kHiddenScore)) return {};
+  const ValueId c = hides_true ? r.b.unary(Op::logical_not, w->inputs[0]) : w->inputs[0];
+  const ValueId shown = r.b.expand(r.b.reshape(c, inner), dims);
+  return std::isinf(fill) || is_triangle(r, shown) ? Found(shown) : Found();
 }
 
 }  // namespace

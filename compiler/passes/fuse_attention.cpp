@@ -1,9 +1,12 @@
 #include "passes/fuse_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "graph/infer.h"
+#include "graph/scalar.h"
 #include "passes/attention_mask.h"
 #include "passes/rewrite.h"
 
@@ -12,7 +15,6 @@ namespace {
 
 using Found = std::optional<ValueId>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kHidden = -1e30;  ///< a score at or below this gets no weight
 
 /// Scores of queries against keys on the way to a softmax, found from the softmax towards the product.
 struct Scores {
@@ -23,6 +25,7 @@ struct Scores {
     double scale;  ///< applied after it was added
   };
   std::vector<Added> added;
+  bool fills = false;  ///< some of `added` stands for a fill
 };
 
 class Matcher {
@@ -166,21 +169,27 @@ class Matcher {
     return true;
   }
 
-  /// masked_fill(scores, mask, c) adds c, which absorbs any score; simpler_mask() makes a bool mask of it where it can.
+  /// masked_fill(scores, mask, c): a mask that holds c in place of what hides, and fills; simpler_mask() makes a bool one of it where it
+  /// can.
   bool take_filled(const Node& n, Scores& s, ValueId& v) const {
     const auto a = splat_value(r_.g, n.inputs[1]), b = splat_value(r_.g, n.inputs[2]);
-    const bool fills_true = a && *a <= kHidden;
-    if (!fills_true && !(b && *b <= kHidden)) return false;
+    const bool fills_true = a && *a <= kHiddenScore;
+    if (!fills_true && !(b && *b <= kHiddenScore)) return false;
     v = n.inputs[fills_true ? 2 : 1];
-    const double c = fills_true ? *a : *b, scale = s.scale;
-    const DType t = r_.dtype(v);
     const Node* e = r_.def(n.inputs[0], Op::expand);
     const ValueId mask = e ? e->inputs[0] : n.inputs[0];
-    // The lowest float16 is not low enough to absorb a score that is summed in float32.
-    const TensorType type{is_half(t) ? DType::f32 : t, r_.dims(mask)};
-    const ValueId hidden = b_.full(type, is_half(t) ? std::min(c, -1e30) : c), shown = b_.full(type, 0);
-    s.added.push_back({fills_true ? b_.where(mask, hidden, shown) : b_.where(mask, shown, hidden), std::isinf(c) ? 1 : scale});
+    const TensorType type{is_half(r_.dtype(v)) ? DType::f32 : r_.dtype(v), r_.dims(mask)};
+    const ValueId hidden = b_.full(type, hiding((fills_true ? *a : *b) * s.scale, type.dtype)), shown = b_.full(type, 0);
+    s.added.push_back({fills_true ? b_.where(mask, hidden, shown) : b_.where(mask, shown, hidden), 1});
+    s.fills = true;
     return true;
+  }
+
+  /// What a mask of type t (f32, f64) holds where scores are filled with c: hides (the lowest float16 does not), and stays finite beside a
+  /// bias, so that a row that is hidden whole has equal scores.
+  static double hiding(double c, DType t) {
+    const double lowest = t == DType::f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
+    return c < lowest ? -kInfinity : std::clamp(c, lowest / 2, kHiddenScore);
   }
 
   // ---- the node
@@ -276,7 +285,9 @@ class Matcher {
       mask = mask ? sum_of(*mask, more) : more;
     }
     if (mask) inputs.push_back(*mask);
-    const ValueId y = b_.make1(Op::attention, inputs, {{Attr::scale, scale}, {Attr::causal, false}, {Attr::nan_rows, nan_rows}});
+    std::map<Attr, AttrValue> attrs = {{Attr::scale, scale}, {Attr::causal, false}, {Attr::nan_rows, nan_rows}};
+    if (s.fills) attrs[Attr::mask_fills] = true;
+    const ValueId y = b_.make1(Op::attention, inputs, std::move(attrs));
     return b_.cast(b_.reshape(y, r_.dims(n.outputs[0])), r_.dtype(n.outputs[0]));
   }
 

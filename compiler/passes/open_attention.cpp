@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/uarch.h"
+#include "graph/scalar.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
@@ -38,8 +39,12 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
   s = b.binary_scalar(Op::mul, s, n.get<double>(Attr::scale));
   if (n.inputs.size() > 3) {
     const ValueId mask = b.expand(n.inputs[3], dims);
-    const bool picks = is_bool(r.dtype(mask));
-    s = picks ? b.where(mask, s, b.like(s, -std::numeric_limits<double>::infinity())) : b.binary(Op::add, s, b.cast(mask, t));
+    if (is_bool(r.dtype(mask))) {
+      s = b.where(mask, s, b.like(s, -std::numeric_limits<double>::infinity()));
+    } else {
+      const ValueId by = b.cast(mask, t), sum = b.binary(Op::add, s, by);
+      s = n.get_or<bool>(Attr::mask_fills, false) ? b.where(b.binary_scalar(Op::le, by, kHiddenScore), by, sum) : sum;
+    }
   }
   const ValueId y = b.matmul(softmax(b, s, dims, n.get<bool>(Attr::nan_rows)), v, t);
   apart += ctx.contraction_ns(r.g, *r.g.def(y), t);

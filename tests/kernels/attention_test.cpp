@@ -96,7 +96,7 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
   };
   add(qs, p.qs), add(ks, p.ks), add(vs, p.vs), add(os, p.os), add(ms, p.ms);
   const double scale = 0.7;
-  aotc_attn_config cfg = {0, 1, 2, 3, c.mask ? 4 : -1, static_cast<int32_t>(mt), c.causal, c.q_block, c.kv_block, scale, 0};
+  aotc_attn_config cfg = {0, 1, 2, 3, c.mask ? 4 : -1, static_cast<int32_t>(mt), c.causal, c.q_block, c.kv_block, scale, 0, 0};
   void* ptr[] = {p.q.ptr(), p.k.ptr(), p.v.ptr(), p.o.ptr(), p.mask.ptr()};
   Scratch scratch(scratch_of(entry, cfg, c.e, c.ev));
   volatile int32_t fault = 0;
@@ -158,7 +158,7 @@ TEST_CASE("attention: rows that see nothing are zero or NaN, NaN stays in its ro
     for (int64_t i = 0; i < s; ++i) mask[6 * s + i] = i == s - 1;  // row 6: only the last key
     int64_t size[] = {1, 1, 1, l, s, d, d, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, s, 1};
     for (auto [q_block, nan_rows] : {std::pair{2, 0}, {64, 0}, {2, 1}, {64, 1}}) {
-      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0, nan_rows};
+      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0, nan_rows, 0};
       void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.data()};
       Scratch scratch(scratch_of(e, cfg, d, d));
       volatile int32_t fault = 0;
@@ -172,6 +172,38 @@ TEST_CASE("attention: rows that see nothing are zero or NaN, NaN stays in its ro
           CHECK(std::isnan(o.get(i * d)));
         else
           CHECK(o.get(i * d) == Approx(2.0f));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: a mask that fills takes the place of scores that are no number, and hides all of a row alike", "[attention]") {
+  for (const Entry& e : kEntries) {
+    if ((e.dtype != DType::f32 && !in_tiles(e)) || !runs_here(e.isa)) continue;
+    INFO(e.isa << (in_tiles(e) ? ", tiles" : ""));
+    const int64_t l = 3, s = 40, d = 16;
+    Buffer q(l * d, e.dtype), k(s * d, e.dtype), v(s * d, e.dtype), o(l * d, e.dtype), mask(l * s, DType::f32);
+    for (int64_t i = 0; i < l * d; ++i) q.put(i, 1), o.put(i, -1);
+    // Keys 0 to 9 are NaN, infinity and very low; rows 0 and 1 see the others, row 2 none.
+    for (int64_t i = 0; i < s; ++i)
+      for (int64_t c = 0; c < d; ++c)
+        k.put(i * d + c, i >= 10 ? 1 : i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -1e37), v.put(i * d + c, i < 10 ? 6 : 2);
+    for (int64_t i = 0; i < l; ++i)
+      for (int64_t j = 0; j < s; ++j) mask.put(i * s + j, i == 2 || j < 10 ? -1.7e38 : 0);
+    int64_t size[] = {1, 1, 1, l, s, d, d, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, s, 1};
+    for (int fills : {1, 0}) {
+      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_F32, 0, 2, 32, 1.0, 1, fills};
+      void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.ptr()};
+      Scratch scratch(scratch_of(e, cfg, d, d));
+      volatile int32_t fault = 0;
+      aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
+      e.fn(&args, 0, (l + 1) / 2);
+      for (int64_t i = 0; i < l; ++i) {
+        INFO("row " << i << (fills ? ", filled" : ", added"));
+        if (fills)
+          CHECK(o.get(i * d) == Approx(i < 2 ? 2.0f : 3.0f).epsilon(0.01));
+        else
+          CHECK(std::isnan(o.get(i * d)));
       }
     }
   }

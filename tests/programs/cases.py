@@ -93,6 +93,11 @@ case("a view whose elements share memory, moving sizes", "x: float32[A,9]", ["x.
 MASKED = "q: {T}[2,5,8], k: {T}[2,7,8], v: {T}[2,7,4], m: bool[2,5,7]"
 case("softmax of rows that are masked whole is NaN", MASKED, ["z = m.clone()", "z[:, 1] = True", "w = torch.softmax((q @ k.transpose(1, 2) * 0.3).masked_fill(z, -inf), -1)", "y = w @ v"], "y", FLOATS)
 case("attention of rows that are masked whole is zero", MASKED, ["z = m.clone()", "z[:, 1] = False", "z[:, 0] = True", "y = F.scaled_dot_product_attention(q, k, v, attn_mask=z)"], "y", FLOATS)
+for fill in ("torch.finfo(torch.float32).min", "-1e35", "-inf"):
+    case(f"scores that are no numbers or very low where a mask fills with {fill}", "q: float32[2,5,8], k: float32[2,7,8], v: float32[2,7,4], m: bool[2,5,7], b: float32[5,7]",
+         ["z = m.clone()", "z[:, :, 0] = True", "z[:, :, 3] = False", "z[:, 2] = True" if fill != "-inf" else "z[:, 2, 1] = True", "k[0, 0] = nan", "k[1, 0] = inf", "k[0, 0, 1] = -1e38",
+          f"w = torch.softmax(torch.where(z, {fill}, q @ k.mT * 0.3), -1) @ v", f"y = torch.softmax((q @ k.mT + b).masked_fill(z, {fill}) * 0.5, -1) @ v",
+          f"u = torch.softmax(torch.where(z, {fill}, (q.abs() + 0.1) * 1e19 @ (k.abs() + 0.1).mT * -1e19), -1) @ v"], "w, y, u")
 case("softmax of rows whose every score is -inf", "x: {T}[3,4,8], k: {T}[3,6,8], v: {T}[3,6,8]", ["q = x.abs() + 1", "q[1] = inf", "w = torch.softmax(q @ -(k.abs() + 1).mT, -1)", "y = w @ v"], "y", FLOATS)
 case("softmax over no keys", "q: float32[2,3,8], k: float32[2,0,8], v: float32[2,0,4]", ["y = torch.softmax(q @ k.mT, -1) @ v"], "y")
 

@@ -54,6 +54,7 @@ std::string problem(const AttentionKernel& k, const SymTable& syms, const std::v
     const std::string pointer = k.shown ? fmt::format("static_cast<const i64*>(a.ptr[{}])", idx(v->param)) : "nullptr";
     out += fmt::format("  p.p{} = {};\n", name, pointer) + view(name, *v);
   }
+  out += fmt::format("  p.fills = {};\n", k.mask_fills);
   out += fmt::format("  p.nowhere = {};\n", k.nan_rows ? "__int_as_float(0x7fc00000)" : "0");
   const bool shared = takes_share && k.scale > 0 && std::isfinite(k.scale);  // no channels: the scale is infinite
   const double share = shared ? std::ldexp(1.0, std::ilogb(k.scale)) : 1.0;

@@ -173,7 +173,11 @@ class Attention : public FormOf<AttentionKernel> {
     c.add("q_ptr", pointer(k.q)).add("k_ptr", pointer(k.k)).add("v_ptr", pointer(k.v)).add("out_ptr", pointer(k.out));
     c.add("mask_ptr", k.mask ? pointer(*k.mask) : -1);
     c.add("mask_dtype", k.mask ? static_cast<int64_t>(k.params[k.mask->param].dtype) : 0).add("causal", k.causal);
-    c.add("q_block", b.q_block).add("kv_block", b.kv_block).text("scale", number_text(k.scale)).add("nan_rows", k.nan_rows);
+    c.add("q_block", b.q_block)
+        .add("kv_block", b.kv_block)
+        .text("scale", number_text(k.scale))
+        .add("nan_rows", k.nan_rows)
+        .add("mask_fills", k.mask_fills);
     if (!k.of_bytes()) return c.str();
     ConfigText of_bytes("aotc_attn_kv8_config", name);
     of_bytes.nested("plain", c).add("kv_dtype", static_cast<int64_t>(k.stored()));

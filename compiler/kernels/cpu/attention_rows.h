@@ -116,6 +116,16 @@ struct AttentionRows {
     return static_cast<const T*>(args->ptr[ptr]) + z[first];
   }
 
+  template <class M>
+  void add_mask(Acc* row, const M* mk, int64_t step, int64_t n) const {
+    const Acc hidden = cfg->mask_fills ? Acc(AOTC_ATTN_HIDDEN) : static_cast<Acc>(__builtin_nanf(""));  // nothing is at or below a NaN
+    const auto add = [&](Acc& score, Acc by) { score = by <= hidden ? by : score + by; };
+    if (step == 1)
+      for (int64_t i = 0; i < n; ++i) add(row[i], Acc(to_acc(mk[i])));
+    else
+      for (int64_t i = 0; i < n; ++i) add(row[i], Acc(to_acc(mk[i * step])));
+  }
+
   /// Scores of row r (of all rows) against keys [s0, s1): mask and causality.
   void mask_row(Acc* row, int64_t b, int64_t hkv, int64_t r, int64_t s0, int64_t s1) const {
     const int64_t h = hkv * group + r / z[AOTC_ATTN_L], pos = r % z[AOTC_ATTN_L], n = s1 - s0;
@@ -130,14 +140,9 @@ struct AttentionRows {
         else
           for (int64_t i = 0; i < n; ++i) row[i] = mk[i * me] ? row[i] : none;
       } else if (cfg->mask_dtype == AOTC_DTYPE_F32) {
-        const float* mk = at<float>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
-        if (me == 1)
-          for (int64_t i = 0; i < n; ++i) row[i] += Acc(mk[i]);
-        else
-          for (int64_t i = 0; i < n; ++i) row[i] += Acc(mk[i * me]);
+        add_mask(row, at<float>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off, me, n);
       } else {
-        const E* mk = at<E>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off;
-        for (int64_t i = 0; i < n; ++i) row[i] += Acc(to_acc(mk[i * me]));
+        add_mask(row, at<E>(cfg->mask_ptr, AOTC_ATTN_M_BASE) + off, me, n);
       }
     }
     if (cfg->causal)

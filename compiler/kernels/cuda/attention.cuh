@@ -305,7 +305,7 @@ AOTC_DI void attn_block(const AttnProblem<T, float, M, K>& p, i64 b, i64 head, i
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
           s[j][r] *= p.scale;
-          if (!seen.whole && j * 8 + (r & 1) < limit[r >> 1]) s[j][r] = masked(s[j][r], mask[r >> 1], (s0 + j * 8 + (r & 1)) * p.m.e);
+          if (!seen.whole && j * 8 + (r & 1) < limit[r >> 1]) s[j][r] = masked(s[j][r], mask[r >> 1], (s0 + j * 8 + (r & 1)) * p.m.e, p.fills);
         }
     }
     if (limit[0] < Tile::keys || limit[1] < Tile::keys || low[0] > 0 || low[1] > 0) {

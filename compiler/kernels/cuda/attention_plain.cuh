@@ -50,7 +50,7 @@ template <bool Causal, class T, class Acc, class M, class K> AOTC_DI void attent
       for (int i = 0; i < 4; ++i) {
         const i64 at = s0 + lane + i * 8;
         const bool seen = at < end && !(Causal && at > p.position(r));
-        s[i] = seen ? masked(scaled(s[i], p.scale), mask, at * p.m.e) : lowest<Acc>();
+        s[i] = seen ? masked(scaled(s[i], p.scale), mask, at * p.m.e, p.fills) : lowest<Acc>();
         top = larger(top, s[i]);
       }
 #pragma unroll

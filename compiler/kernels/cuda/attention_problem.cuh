@@ -21,6 +21,7 @@ template <class T, class Acc, class M, class K = T> struct AttnProblem : AttnSca
   AttnView from, end;
   Acc share;    // a power of two of the scale, which queries take on their way in where their type has its range: scores leave the range later
   Acc scale;    // the rest of it
+  bool fills;   // elements of a float mask of kHiddenScore and less take the score's place
   Acc nowhere;  // what the sums of a row that attends nowhere are multiplied with: 0, or NaN
 
   AOTC_DI i64 rows() const { return kv_heads ? quotient(heads, kv_heads) * q_len : 0; }
@@ -85,9 +86,11 @@ AOTC_DI double larger(double a, double b) { return fmax(a, b); }
 // What is subtracted from scores whose maximum is m: a row that has seen nothing yet has none.
 template <class Acc> AOTC_DI Acc subtracted(Acc m) { return m == lowest<Acc>() ? Acc(0) : m; }
 
+constexpr float kHiddenScore = -1e30f;
+template <class Acc> AOTC_DI Acc with_added(Acc s, Acc by, bool fills) { return fills && by <= Acc(kHiddenScore) ? by : s + by; }
 // A score after the mask; `mask`: of the row.
-template <class Acc, class M> AOTC_DI Acc masked(Acc s, const M* mask, i64 at) {
+template <class Acc, class M> AOTC_DI Acc masked(Acc s, const M* mask, i64 at, bool fills) {
   if constexpr (same<M, NoMask>::value) return s;
   else if constexpr (same<M, bool>::value) return mask[at] ? s : lowest<Acc>();
-  else return s + static_cast<Acc>(mask[at]);
+  else return with_added(s, static_cast<Acc>(mask[at]), fills);
 }

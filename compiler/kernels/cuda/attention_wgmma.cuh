@@ -134,7 +134,7 @@ template <class Tile, class M> struct AttnKeys {
       else word[i] = __float_as_uint(at < end ? static_cast<float>(mask[at * step]) : 0.0f);
     }
   }
-  AOTC_DI void apply(float (&s)[Tile::scores], float scale) const {
+  AOTC_DI void apply(float (&s)[Tile::scores], float scale, bool fills) const {
     const int quad = threadIdx.x & 3;
     if constexpr (same<M, bool>::value) {
       u32 all = ~0u;
@@ -150,7 +150,7 @@ template <class Tile, class M> struct AttnKeys {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           const float by = __uint_as_float(__shfl_sync(~0u, word[i / 16], i / 4 % 4 * 8 + quad * 2 + e));
-          s[i + e] = s[i + e] * scale + by, s[i + 2 + e] = s[i + 2 + e] * scale + by;
+          s[i + e] = with_added(s[i + e] * scale, by, fills), s[i + 2 + e] = with_added(s[i + 2 + e] * scale, by, fills);
         }
     }
   }
@@ -232,12 +232,12 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
         }
         return;
       }
-    if constexpr (Kind == AttnMask::of_keys) of_keys.apply(s, p.scale);
+    if constexpr (Kind == AttnMask::of_keys) of_keys.apply(s, p.scale, p.fills);
     if constexpr (Kind == AttnMask::of_rows) {
 #pragma unroll
       for (int i = 0; i < Tile::scores; ++i) {
         const int at = column + i / 4 * 8 + (i & 1);
-        if (at < end) s[i] = masked(raw ? s[i] : s[i] * p.scale, mask[i >> 1 & 1], at * p.m.e);
+        if (at < end) s[i] = masked(raw ? s[i] : s[i] * p.scale, mask[i >> 1 & 1], at * p.m.e, p.fills);
       }
     }
     if (!Limited) return;

@@ -275,13 +275,15 @@ enum aotc_attn_size {
   AOTC_ATTN_M_E,
   AOTC_ATTN_SIZES
 };
+#define AOTC_ATTN_HIDDEN -1e30
 typedef struct aotc_attn_config {
   int32_t q_ptr, k_ptr, v_ptr, out_ptr, mask_ptr; /* mask_ptr -1: none */
   int32_t mask_dtype;                             /* AOTC_DTYPE_BOOL (true: attends), AOTC_DTYPE_F32 or the dtype of q (added) */
   int32_t causal;                                 /* key position <= query position (both from 0) */
   int32_t q_block, kv_block;                      /* kv_block a multiple of AOTC_PANEL_N */
   double scale;
-  int32_t nan_rows; /* a row whose every score is -inf: 0: zeros, 1: NaN */
+  int32_t nan_rows;   /* a row whose every score is -inf: 0: zeros, 1: NaN */
+  int32_t mask_fills; /* 1: elements of a float mask of AOTC_ATTN_HIDDEN and less take the score's place */
 } aotc_attn_config;
 
 /* e, ev: head dims. acc_bytes 4, or 8 for f64. */
