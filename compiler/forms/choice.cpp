@@ -42,6 +42,10 @@ Result<Choice> parse_choice(std::string_view text) {
   if (!c.form) return R::fail(fmt::format("'{}' is no form of a kernel", name));
   for (const Field& f : c.form->fields()) {
     const std::string_view w = word();
+    if (w.empty() && f.absent) {
+      c.values.push_back(*f.absent);
+      continue;
+    }
     int32_t value = 0;
     if (w.size() <= f.name.size() || w.substr(0, f.name.size()) != f.name || w[f.name.size()] != '=')
       return R::fail(fmt::format("'{}={}' is expected, not '{}'", f.name, "number", w));

@@ -18,6 +18,7 @@ struct Field {
   std::string_view name;
   int32_t min = 0, max = INT32_MAX;
   int32_t multiple_of = 1;
+  std::optional<int32_t> absent = {};  ///< what a text of an earlier version means, which ends before this field
 };
 
 /// A form and the values of its fields, in their order.

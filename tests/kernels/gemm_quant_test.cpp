@@ -19,7 +19,8 @@ struct Case {
   int64_t group = 32;
   bool offsets = false, wide = false, ta = false, make_a = false;
   int segments = 1, mc = 8, nc = 64;
-  int kp = 0;  ///< 0: gemm_quant; else gemm_unpack, k packed at once
+  int kp = 0;             ///< 0: gemm_quant; else gemm_unpack, k packed at once
+  int register_rows = 6;  ///< of gemm_unpack
 };
 
 /// The config of either kernel, and the scratch that it asks for.
@@ -40,6 +41,7 @@ class Config {
     g.b_packed = g.pack_a = 1;
     g.n_segments = c.segments, g.epilogues = epilogues, g.a_prologue = made;
     unpack_.scales_ptr = 2, unpack_.offsets_ptr = offsets, unpack_.bits = bits, unpack_.group = group;
+    unpack_.register_rows = c.register_rows;
     const int64_t depth = (c.k + AOTC_QUANT_BLOCK - 1) / AOTC_QUANT_BLOCK * AOTC_QUANT_BLOCK;
     config = &unpack_;
     scratch_bytes = aotc_gemm_scratch_bytes(&g, depth, 4) + aotc_gemm_unpack_bytes(&g, depth);
@@ -175,6 +177,7 @@ TEST_CASE("gemm_unpack against fp64, every number of rows", "[gemm]") {
       Case c = drawn(rng);
       c.m = i % 52;  // tiles in registers, panels unpacked for several tiles, remainders of both
       c.kp = std::array{32, 64, 256, 320, 512, 1024}[rng() % 6];
+      c.register_rows = std::array{0, 6, 12, AOTC_GEMM_UNPACK_ROWS + 1}[rng() % 4];  // the last: more than there is room for
       check(e, c, rng);
     }
 }

@@ -208,13 +208,27 @@ class GemmHalfWeights final : public Gemm {
   std::optional<Panels> panels(const MatmulKernel& k, const Tile&) const override { return few_bits_panels(k); }
 };
 
+struct UnpackTile : Tile {
+  int register_rows = 0;  ///< see aotc_gemm_unpack_config
+  static std::span<const Member<UnpackTile>> members() {
+    static const std::vector<Member<UnpackTile>> rows = [] {
+      std::vector<Member<UnpackTile>> all;
+      for (const Member<Tile>& m : Tile::members()) all.push_back({m.field, m.at});
+      all.push_back({{"register_rows", 0, AOTC_GEMM_UNPACK_ROWS, 1, 6}, &UnpackTile::register_rows});
+      return all;
+    }();
+    return rows;
+  }
+};
+
 /// Float32 rows, a weight of 8 or 4 bits: its panels are unpacked once for all rows of a unit (kernels/cpu/gemm_unpack.h).
 class GemmUnpack final : public Gemm {
  public:
   std::string_view name() const override { return "gemm_unpack"; }
   bool takes_runs() const override { return false; }
+  std::span<const Field> fields() const override { return fields_of<UnpackTile>(); }
   Fit legal(const Choice& c) const override {
-    const Tile t = unpack<Tile>(c);
+    const UnpackTile t = unpack<UnpackTile>(c);
     if (!t.pack_b || !t.pack_a) return refuse("pack_a, pack_b: both operands are in panels");
     if (t.kc % AOTC_QUANT_BLOCK != 0) return refuse("kc: {} is no multiple of {}", t.kc, int{AOTC_QUANT_BLOCK});
     return Gemm::legal(c);
@@ -244,7 +258,8 @@ class GemmUnpack final : public Gemm {
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : columns_of(c)) {
-        Tile t;
+        UnpackTile t;
+        t.register_rows = static_cast<int>(std::min<int64_t>(cpu_costs(s.machine).unpack_few_rows, AOTC_GEMM_UNPACK_ROWS));
         t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.kc = kc;
         const int64_t near = s.machine.l2_bytes / (int64_t{4} * (mc + 16)) / kc;
         if (whole && depth > 2 * near && mc > few) continue;
@@ -259,7 +274,7 @@ class GemmUnpack final : public Gemm {
     return fmt::format("int{} g{} {}", k.b_quantised->bits, k.b_quantised->group, Gemm::contract(k, s));
   }
   StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const aotc_gemm_config g = config_of(unpack<Tile>(choice), true);
+    const aotc_gemm_config g = config_of(unpack<UnpackTile>(choice), true);
     StepSpec f = product_step(k, site, symbol(k), g, few_bits_panels(k));
     const int64_t depth = ceil_div(*k.k.as_const(), AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
     f.scratch_bytes = gemm_scratch(g, depth, 4, k.a.prologue.has_value(), false) + aotc_gemm_unpack_bytes(&g, depth);
@@ -272,14 +287,16 @@ class GemmUnpack final : public Gemm {
   std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
                      const std::string& name) const override {
     ConfigText c("aotc_gemm_unpack_config", name);
-    c.nested("product", product_members(kernel, k, config_of(unpack<Tile>(choice), true), isa, name));
+    c.nested("product", product_members(kernel, k, config_of(unpack<UnpackTile>(choice), true), isa, name));
     add_few_bits(c, kernel, k);
+    c.add("register_rows", unpack<UnpackTile>(choice).register_rows);
     return c.str();
   }
 
  private:
-  Candidate estimate_unpacked(const ProductSizes& c, int bits, const Machine& m, const Tile& t) const {
+  Candidate estimate_unpacked(const ProductSizes& c, int bits, const Machine& m, const UnpackTile& t) const {
     Candidate r = estimate(*this, c, m, t);
+    r.choice = pack(*this, t);
     const aotc_gemm_config cfg = config_of(t, true);
     const int64_t depth = ceil_div(c.k, AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
     r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, depth, 4) + aotc_gemm_unpack_bytes(&cfg, depth));
@@ -290,7 +307,7 @@ class GemmUnpack final : public Gemm {
     const double vectors = static_cast<double>(ceil_div(c.n, lanes.width) * c.k * c.segments * c.batch * m_blocks);
     double more = u.unpack_vector;
     // In registers; 4 bits always go through L1.
-    if (bits == 8 && rows <= u.unpack_few_rows)
+    if (bits == 8 && rows <= t.register_rows)
       more = std::max(u.unpack_least, u.unpack_row * static_cast<double>(rows)) - static_cast<double>(rows);
     const double streamed =
         static_cast<double>(lanes.width * bits) / 8 / u.low_bit_bytes;  // what memory takes for a vector's bytes, at least

@@ -15,7 +15,8 @@ namespace {
 /// Where a packed B comes from whose panels are not in memory (gemm_unpack.h); of others nothing is asked.
 struct NoSource {
   static constexpr bool kUnpacks = false;
-  static constexpr int64_t kStep = 1, kMr = 1, kFewRows = 0, kMostK = 0;
+  static constexpr int64_t kStep = 1, kMr = 1, kMostK = 0;
+  static constexpr int64_t register_rows = 0;
   static int64_t sums(int64_t) { return 0; }
   explicit NoSource(const aotc_kargs*) {}
 };
@@ -197,7 +198,7 @@ struct GemmRun {
   }
 
   /// Whether a unit's tiles unpack B in registers.
-  bool in_registers(int64_t rows) const { return rows <= G::Source::kFewRows && !cfg->ordered; }
+  bool in_registers(int64_t rows) const { return rows <= source.register_rows && !cfg->ordered; }
   int64_t tile_rows(int64_t rows) const { return ceil_div(rows, in_registers(rows) ? G::Source::kMr : mr); }
 
   void pack_a_block(const E* src, const Unit& u, int64_t ks, int64_t klen) {

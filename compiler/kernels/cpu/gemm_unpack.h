@@ -11,8 +11,15 @@ namespace {
 
 static_assert(AOTC_GEMM_UNPACK_K % kBlock == 0);
 
-/// Value i of each column's four signed bytes.
-inline Floats::V value_of(Ints quad, int i) { return to_floats(shift_signed32(i < 3 ? shift_left32(quad, 24 - 8 * i) : quad, 24)); }
+/// Value i of each column's four signed bytes. AVX-512: without the conversions, which take the ports of multiply-adds; AVX2 has no
+/// registers for what that takes beside a tile's sums.
+inline Floats::V value_of(Ints quad, int i) {
+#if defined(__AVX512F__)
+  return NearFloats<8>::get(quad, i, 0) - Floats::set1(NearFloats<8>::kAbove);
+#else
+  return to_floats(shift_signed32(i < 3 ? shift_left32(quad, 24 - 8 * i) : quad, 24));
+#endif
+}
 
 /// The groups of k that `left` values reach into: a group's number among those of the panel's first, its values.
 struct Groups {
@@ -119,23 +126,23 @@ struct UnpackPanel {
 
   /// Whether sums are needed of the rows: what offsets are multiplied by.
   bool needs_sums() const { return offsets.at; }
-  /// Pre: rows <= kRegisterRowsOf<kBits>. c[rows, vecs vectors] (+)= a * the panel, kn values of k from k0 on; a[kn, up to whole blocks
-  /// with zeros][rows]; sums[blocks][rows]
+  /// Pre: rows <= kRegisterRows, kInRegisters<kBits>. c[rows, vecs vectors] (+)= a * the panel, kn values of k from k0 on; a[kn, up to
+  /// whole blocks with zeros][rows]; sums[blocks][rows]
   void multiply(const float* a, const float* sums, int64_t rows, int64_t k0, int64_t kn, int64_t vecs, float* c, int64_t ldc,
                 bool first) const;
 };
 
-/// Rows of units that unpack in registers, at most: from 5 to 8 on the way through L1 takes less time (Cascade Lake; AVX2, AVX-512).
-constexpr int kRegisterRows = 6;
-/// Of weights of so many bits. Numbers of 4 bits lie around their offsets: sums of the two apart would round more than those of the numbers
-/// that they make.
+/// Rows of a tile that unpacks in registers, at most.
+constexpr int kRegisterRows = kLanes == 16 ? 12 : 6;
+/// Whether weights of so many bits are unpacked in registers. Numbers of 4 bits lie around their offsets: sums of the two apart would round
+/// more than those of the numbers that they make.
 template <int kBits>
-constexpr int64_t kRegisterRowsOf = kBits == 8 ? kRegisterRows : 0;
+constexpr bool kInRegisters = kBits == 8;
 
 /// sum += a * b. Where the sums take all registers but four, compilers spill some for copies of factors: the instruction says which stays.
 inline void add_product(Floats::V& sum, Floats::V a, Floats::V b) {
 #if defined(__AVX512F__)
-  sum = Floats::fma(a, b, sum);
+  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 #else
   asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
 #endif
@@ -147,7 +154,7 @@ struct UnpackTile {
   using V = Floats::V;
   static constexpr int kSets = MR * NV <= 2 ? 4 : MR * NV <= 4 ? 2 : 1;  // chains enough to hide the latency of fma
   /// Whether there are registers for the integers as they were read, else they are read again for each of their values.
-  static constexpr bool kHeld = kLanes == 16 || MR * NV * kSets <= (kBits == 8 ? 8 : 6);
+  static constexpr bool kHeld = kLanes == 16 ? MR * NV <= 20 : MR * NV * kSets <= (kBits == 8 ? 8 : 6);
 
   /// sum (+)= a block; x: its rows.
   static inline __attribute__((always_inline)) void block(const char* const (&w)[NV], const float* x, V (&sum)[kSets][MR][NV]) {
@@ -257,7 +264,7 @@ inline constexpr UnpackTiles<kBits> kUnpackTiles{};
 template <int kBits>
 void UnpackPanel<kBits>::multiply(const float* a, const float* sums, int64_t rows, int64_t k0, int64_t kn, int64_t vecs, float* c,
                                   int64_t ldc, bool first) const {
-  if constexpr (kRegisterRowsOf<kBits> != 0) kUnpackTiles<kBits>.fn[rows - 1](*this, a, sums, k0, kn, vecs, c, ldc, first);
+  if constexpr (kInRegisters<kBits>) kUnpackTiles<kBits>.fn[rows - 1](*this, a, sums, k0, kn, vecs, c, ldc, first);
 }
 
 /// The weight of an aotc_gemm_unpack_config.
@@ -266,14 +273,12 @@ struct UnpackSource {
   using Panel = UnpackPanel<kBits>;
   static constexpr bool kUnpacks = true;
   static constexpr int64_t kStep = kBlock, kMr = kRegisterRows, kMostK = AOTC_GEMM_UNPACK_K;
-  static constexpr int64_t kFewRows = kRegisterRowsOf<kBits>;
-  static_assert(kRegisterRows <= AOTC_GEMM_UNPACK_ROWS);
   /// Floats of scratch for sums of rows of kp values.
   static int64_t sums(int64_t kp) { return AOTC_GEMM_UNPACK_ROWS * (kp / kBlock + 1); }
 
   const char* values;
   ColumnNumbers scales, offsets;
-  int64_t n, k, group;
+  int64_t n, k, group, register_rows;
 
   explicit UnpackSource(const aotc_kargs* x) {
     const auto* cfg = static_cast<const aotc_gemm_unpack_config*>(x->config);
@@ -282,6 +287,7 @@ struct UnpackSource {
     scales = {static_cast<const char*>(x->ptr[cfg->scales_ptr]), wide};
     offsets = {cfg->offsets_ptr < 0 ? nullptr : static_cast<const char*>(x->ptr[cfg->offsets_ptr]), wide};
     n = x->size[AOTC_GEMM_N], k = x->size[AOTC_GEMM_K], group = cfg->group;
+    register_rows = kInRegisters<kBits> ? min_of<int64_t>(cfg->register_rows, AOTC_GEMM_UNPACK_ROWS) : 0;
   }
   /// sums[whole blocks of k][rows] of a[k][rows]
   static void sum_rows(const float* a, int64_t rows, int64_t k, float* sums) {
