@@ -33,14 +33,13 @@ std::deque<Event> Channel::take(std::chrono::milliseconds most) {
   return std::exchange(events_, {});
 }
 
-Engine::Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue,
-               std::chrono::seconds trim_after)
+Engine::Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes,
+               const Schedule& schedule)
     : decoder_(decoder),
       d_(description),
       metrics_(metrics),
       bytes_(std::move(bytes)),
-      queue_(queue),
-      trim_after_(trim_after),
+      schedule_(schedule),
       slots_(static_cast<size_t>(description.slots)) {
   thread_ = std::thread([this] { loop(); });
 }
@@ -60,7 +59,7 @@ bool Engine::submit(std::vector<Task> tasks, const std::shared_ptr<Channel>& cha
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     // Free slots take sequences at once, so they count as room.
-    if (stop_ || active_ + made.size() > queue_ + slots_.size()) return false;
+    if (stop_ || active_ + made.size() > schedule_.queue + slots_.size()) return false;
     active_ += made.size();
     for (SequencePtr& s : made) waiting_.push_back(std::move(s));
     metrics_.waiting = static_cast<int64_t>(waiting_.size());
@@ -95,9 +94,9 @@ void Engine::loop() {
     {
       std::unique_lock<std::mutex> lock(mutex_);
       const auto some = [this] { return stop_ || !waiting_.empty() || !running_.empty() || !calls_.empty(); };
-      if (trim_after_.count() == 0 || trimmed_) {
+      if (schedule_.trim_after.count() == 0 || trimmed_) {
         work_.wait(lock, some);
-      } else if (!work_.wait_for(lock, trim_after_, some)) {
+      } else if (!work_.wait_for(lock, schedule_.trim_after, some)) {
         lock.unlock();
         trimmed_ = true;
         if (decoder_.trim()) ++metrics_.trims;
@@ -109,7 +108,7 @@ void Engine::loop() {
     for (std::packaged_task<void()>& call : calls) call();
     drop_closed();
     admit();
-    if (const std::vector<Sequence*> batch = choose(); !batch.empty()) run(batch);
+    if (const Batch batch = choose(); !batch.sequences.empty()) run(batch);
   }
 }
 
@@ -199,7 +198,7 @@ bool Engine::follows(const Sequence& s) const {
   return false;
 }
 
-std::vector<Engine::Sequence*> Engine::choose() {
+Engine::Batch Engine::choose() {
   std::vector<Sequence*> decoding, prompts;
   for (const SequencePtr& s : running_) {
     if (follows(*s)) continue;
@@ -208,27 +207,30 @@ std::vector<Engine::Sequence*> Engine::choose() {
   }
   if (prompts.empty() || (!decoding.empty() && !decoded_)) {
     decoded_ = true;
-    return decoding;
+    return {decoding, 1};
   }
   decoded_ = false;
   // The oldest prompt, and others beside it while a chunk has room for them and few of the run's tokens are padding.
-  const auto piece = [&](const Sequence* s) { return std::min(s->left(), static_cast<size_t>(d_.chunk)); };
+  const bool limited = schedule_.prompt_tokens != 0 && !decoding.empty();
+  const int64_t most = limited ? std::min(d_.chunk, schedule_.prompt_tokens) : d_.chunk;
+  const auto piece = [&](const Sequence* s) { return std::min(s->left(), static_cast<size_t>(most)); };
   std::vector<Sequence*> batch{prompts.front()};
   size_t width = piece(batch[0]), useful = width;
   for (size_t i = 1; i < prompts.size(); ++i) {
     const size_t n = piece(prompts[i]), wide = std::max(width, n), area = wide * (batch.size() + 1);
-    if (area > static_cast<size_t>(d_.chunk) || 4 * (useful + n) < 3 * area) continue;
+    if (area > static_cast<size_t>(most) || 4 * (useful + n) < 3 * area) continue;
     batch.push_back(prompts[i]);
     width = wide, useful += n;
   }
-  return batch;
+  return {batch, most};
 }
 
-void Engine::run(const std::vector<Sequence*>& batch) {
+void Engine::run(const Batch& chosen) {
+  const std::vector<Sequence*>& batch = chosen.sequences;
   std::vector<Row> rows;
   std::vector<std::pair<int64_t, int64_t>> wanted;
   for (Sequence* s : batch) {
-    int64_t n = std::min(static_cast<int64_t>(s->left()), d_.chunk);
+    int64_t n = std::min(static_cast<int64_t>(s->left()), chosen.most);
     if (s->task.embed) n = std::min(n, decoder_.most_wanted() / static_cast<int64_t>(batch.size()));
     const auto row = static_cast<int64_t>(rows.size());
     rows.push_back({s->slot, static_cast<int64_t>(s->fed), s->tokens.data() + s->fed, n, s->task.adapter ? s->task.adapter->row : 0});

@@ -63,12 +63,17 @@ struct Task {
   std::shared_ptr<Constraint> form;  ///< of the answer, or null. The engine's thread alone uses it
 };
 
+struct Schedule {
+  size_t queue = 0;                    ///< sequences that may wait for a slot
+  int64_t prompt_tokens = 0;           ///< of a run while answers are under way, which wait for it; 0: as many as the program takes
+  std::chrono::seconds trim_after{0};  ///< so long after the latest run the memory of the weights is given back; 0: never
+};
+
 class Engine {
  public:
-  /// bytes: a token's text. trim_after: so long after the latest run the memory of the weights is given back; 0: never. The engine borrows
-  /// its decoder, description and metrics.
-  Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes, size_t queue,
-         std::chrono::seconds trim_after);
+  /// bytes: a token's text. The engine borrows its decoder, description and metrics.
+  Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes,
+         const Schedule& schedule);
   ~Engine();
 
   /// All of a request's sequences, or none where the queue has no room for them; then false.
@@ -118,9 +123,13 @@ class Engine {
   void catch_up(Sequence& s);
   /// Another prompt that is being fed, and was before this one, will have more of it.
   bool follows(const Sequence& s) const;
+  struct Batch {
+    std::vector<Sequence*> sequences;
+    int64_t most;  ///< tokens of one sequence
+  };
   /// The sequences of the next run: all that decode, or a chunk of prompts. Empty: nothing to do.
-  std::vector<Sequence*> choose();
-  void run(const std::vector<Sequence*>& batch);
+  Batch choose();
+  void run(const Batch& batch);
   void answer(Sequence& s, float* logits);
   /// Tokens that the answer's form does not let come are impossible.
   void forbid(Sequence& s, float* logits) const;
@@ -130,8 +139,7 @@ class Engine {
   const Description& d_;
   Metrics& metrics_;
   std::function<std::string(int64_t)> bytes_;
-  const size_t queue_;
-  const std::chrono::seconds trim_after_;
+  const Schedule schedule_;
   std::vector<Slot> slots_;
   std::list<SequencePtr> running_;
   uint64_t clock_ = 0;

@@ -19,7 +19,7 @@ struct Options {
   std::string model, folder, host = "127.0.0.1", api_key, adapter_folder;
   std::vector<std::pair<std::string, std::string>> adapters;  ///< names and folders
   int64_t port = 8080, threads = -1, queue = 64, max_body = 1 << 20, max_tokens = 0, max_sequences = 16, connections = 256, drain = 30,
-          trim_after = 0;
+          trim_after = 0, prompt_tokens = 0;
 };
 
 struct Number {
@@ -36,6 +36,8 @@ constexpr Number kNumbers[] = {
     {"--max-tokens", &Options::max_tokens, 0, INT32_MAX, "of one answer; 0: what the cache holds"},
     {"--max-sequences", &Options::max_sequences, 1, 1 << 16, "of one request: prompts times n"},
     {"--connections", &Options::connections, 1, 1 << 16, "that are served at once; each takes a thread"},
+    {"--prompt-tokens", &Options::prompt_tokens, 0, 1 << 20,
+     "of a run while answers are under way: fewer for less time between their tokens and more to the first; 0: all that the program takes"},
     {"--trim-after", &Options::trim_after, 0, 1 << 30, "seconds without a request after which the weights' memory is given back; 0: never"},
     {"--drain", &Options::drain, 0, 1 << 20, "seconds that running answers have on SIGTERM"},
 };
@@ -122,8 +124,8 @@ int run(const Options& o) {
   Decoder decoder(o.model, d, static_cast<int>(o.threads));
   Metrics metrics;
   Engine engine(
-      decoder, d, metrics, [&](int64_t id) { return tokenizer.bytes(id); }, static_cast<size_t>(o.queue),
-      std::chrono::seconds(o.trim_after));
+      decoder, d, metrics, [&](int64_t id) { return tokenizer.bytes(id); },
+      Schedule{static_cast<size_t>(o.queue), o.prompt_tokens, std::chrono::seconds(o.trim_after)});
   Adapters adapters(d.adapters, decoder.adapted(), [&](int64_t row, const std::vector<AdapterRow>& rows) {
     engine.between_runs([&] { decoder.write_adapter(row, rows); });
   });

@@ -446,6 +446,30 @@ def load(s, seconds, clients):
           f"{int(s.metric('llm_generated_tokens_total'))} tokens", flush=True)
 
 
+def check_prompt_tokens(o, folder):
+    """A prompt that comes while an answer is under way is taken in pieces of --prompt-tokens; answers are as without."""
+    long, prompt = [5, 9, 2], [(7 * i) % 300 + 3 for i in range(100)]
+    s = Server(o, folder, "--prompt-tokens", "5")
+    ask = lambda ids, n, **more: s.client.completions.create(model="small", prompt=ids, max_tokens=n, temperature=0, extra_body={"ignore_eos": True}, **more)
+    alone = [ask(long, 150).choices[0].text, ask(prompt, 4).choices[0].text]
+    for attempt in range(50):  # until the prompt comes before the answer's end
+        prompt[0] = 10 + attempt  # no other slot holds it
+        begun = s.metric("llm_runs_total")
+        stream = ask(long, 150, stream=True)
+        text = next(iter(stream)).choices[0].text
+        ask(prompt, 4)
+        text += "".join(event.choices[0].text for event in stream)
+        assert text == alone[0], (text, alone[0])
+        if s.metric("llm_runs_total") - begun > 150 + len(prompt) // CHUNK + 4:  # all that pieces of CHUNK tokens can take
+            break
+    else:
+        raise AssertionError("no prompt was taken in smaller pieces")
+    prompt[0] = 3
+    assert ask(prompt, 4).choices[0].text == alone[1]
+    s.stop()
+    print("ok   prompts in smaller pieces beside an answer", flush=True)
+
+
 def check_trim(o, folder):
     """Without requests the weights' memory goes back once, and answers stay the same."""
     s = Server(o, folder, "--trim-after", "1")
@@ -538,6 +562,7 @@ def main():
     load(s, o.load, o.clients)
     s.stop()
     check_adapters(o, folder, model, lambda *options: Server(o, folder, *options), lambda m, ids, n: text_of(tokenizer, generated(m, tokenizer, ids, n)[0]), refused)
+    check_prompt_tokens(o, folder)
     check_trim(o, folder)
     check_shutdown(o, folder)
 
