@@ -13,7 +13,7 @@
 #   AOTC_RAY_VENV  where Ray Serve and the schemas of Kubernetes go, for the tests sample_ray_* and sample_kubernetes (0.7 GB). Default: nothing is
 #                installed; an environment in ~/.cache/aotc/ray that is there is used
 set -euo pipefail
-debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev libcurl4 libssl-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
+debian=(g++ make clang-format cmake ninja-build ccache libcli11-dev libcpp-httplib-dev libpcre2-dev libutf8proc-dev libcurl4 libssl-dev nlohmann-json3-dev libspdlog-dev libfmt-dev catch2
         python3-venv python3-dev binutils musl-tools abigail-tools openssl pkg-config dpkg-dev file zsh fish groff-base)
 here=$(cd "$(dirname "$0")" && pwd)
 tried=$("$here/cpu_wheel.sh")

@@ -1,13 +1,16 @@
 // Talks with a language model: an artifact of a decoder with a key-value cache, and the tokenizer.json beside it.
 //
-//   c++ -std=c++17 -O2 -I include samples/chat/chat.cpp -o chat -ldl
+//   c++ -std=c++17 -O2 -I include samples/chat/chat.cpp samples/tokenizer/*.cpp -o chat -ldl
 //   ./chat model.so tokenizer.json [--prompt TEXT] [--system TEXT] [--raw] [--threads N] [--max-new N] [--top-p P] [--temperature T]
 //   [--seed N]
 //
 // The model takes token ids [1, seq] and their positions [seq], both int64 and seq symbolic, gives logits in float32, [1, 1, vocabulary] of
 // the last token or [1, seq, vocabulary] of all, and keeps the cache as states. Without --prompt each line of the input is a turn. Answers
 // are greedy, or drawn from the likeliest tokens that together have probability P. --raw continues the text itself, without the marks of a
-// conversation. --ids: token ids of each line of the input, no model.
+// conversation. --ids: token ids of each text of the input (a zero byte ends it), no model.
+//
+// Without libraries this takes tokenizers like those of SmolLM2, Mistral 7B and Gemma. Those of Llama 3, Qwen and others have regular
+// expressions: add -DTOKENIZER_LIBRARIES -lpcre2-8 -lutf8proc (Debian: libpcre2-dev, libutf8proc-dev).
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,12 +21,22 @@
 #include <numeric>
 #include <random>
 
+#include "../tokenizer/tokenizer.h"
 #include "aotc/aotc.hpp"
-#include "bpe.h"
+#ifdef TOKENIZER_LIBRARIES
+#include "../tokenizer/nfc_utf8proc.h"
+#include "../tokenizer/regex_pcre2.h"
+#endif
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+#ifdef TOKENIZER_LIBRARIES
+const tok::Libraries kLibraries = {tok::regex_by_pcre2, tok::normalized_by_utf8proc};
+#else
+const tok::Libraries kLibraries;
+#endif
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 struct Options {
@@ -135,8 +148,7 @@ class Stream {
 };
 
 /// One turn; false where the cache is full.
-bool answer(Decoder& model, const chat::Tokenizer& tokenizer, Sampler& sampler, const std::string& text, const Options& o) {
-  const std::vector<int64_t> prompt = tokenizer.encode(text);
+bool answer(Decoder& model, const tok::Tokenizer& tokenizer, Sampler& sampler, const std::vector<int64_t>& prompt, const Options& o) {
   if (static_cast<int64_t>(prompt.size()) >= model.room()) {
     std::fprintf(stderr, "chat: %zu tokens, and the cache has room for %lld\n", prompt.size(), static_cast<long long>(model.room()));
     return false;
@@ -147,10 +159,12 @@ bool answer(Decoder& model, const chat::Tokenizer& tokenizer, Sampler& sampler, 
   int64_t token = sampler.pick(model.feed(prompt), model.vocabulary());
   const double first = seconds_since(start);
   Stream out;
+  tok::Decoder::Begin begin;  // what goes on with a text does not begin one
+  if (o.raw) begin = {false, 0, false};
   int made = 1;
   const Clock::time_point decode = Clock::now();
   for (; std::find(std::begin(ends), std::end(ends), token) == std::end(ends); ++made) {
-    out.put(tokenizer.bytes(token));
+    out.put(tokenizer.bytes(token, begin));
     if (made >= o.most || model.room() < 1) break;
     token = sampler.pick(model.feed({token}), model.vocabulary());
   }
@@ -162,7 +176,7 @@ bool answer(Decoder& model, const chat::Tokenizer& tokenizer, Sampler& sampler, 
 }
 
 int run(const Options& o) {
-  const chat::Tokenizer tokenizer(o.tokenizer);
+  const tok::Tokenizer tokenizer(o.tokenizer, kLibraries);
   std::string line;
   if (o.ids) {
     while (std::getline(std::cin, line, '\0')) {
@@ -181,8 +195,11 @@ int run(const Options& o) {
       all = begun ? "\n" : "<|im_start|>system\n" + o.system + "<|im_end|>\n";
       all += "<|im_start|>user\n" + text + "<|im_end|>\n<|im_start|>assistant\n";
     }
+    // The marks of a conversation begin with what their template has; any other text with what the tokenizer puts before it.
+    std::vector<int64_t> prompt = begun || marks ? std::vector<int64_t>() : tokenizer.prefix();
+    tokenizer.encode({{all, true}}, prompt);
     begun = true;
-    return answer(model, tokenizer, sampler, all, o);
+    return answer(model, tokenizer, sampler, prompt, o);
   };
   if (o.one_prompt) return turn(o.prompt) ? 0 : 1;
   while (std::fputs("> ", stderr), std::getline(std::cin, line))

@@ -37,7 +37,10 @@ def ends_of(model, tokenizer):
 def prefix_of(tokenizer):
     """Ids that the tokenizer puts before a text (a mark of its begin)."""
     marked, plain = tokenizer("a").input_ids, tokenizer("a", add_special_tokens=False).input_ids
-    return marked[:len(marked) - len(plain)] if marked[len(marked) - len(plain):] == plain else []
+    for n in range(len(marked) - len(plain) + 1):  # what stands behind the text ends it: a prompt goes on
+        if marked[n:n + len(plain)] == plain:
+            return marked[:n]
+    return []
 
 
 def main():

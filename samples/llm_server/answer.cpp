@@ -28,8 +28,9 @@ std::vector<float> of_length_one(std::vector<float> v) {
 
 }  // namespace
 
-Answer::Answer(const Request& request, const Description& d, const chat::Tokenizer& tokenizer, uint64_t number)
+Answer::Answer(const Request& request, const Description& d, const tok::Tokenizer& tokenizer, uint64_t number)
     : r_(request), d_(d), tokenizer_(tokenizer), parts_(request.tasks.size()), open_(request.tasks.size()) {
+  for (size_t i = 0; i < parts_.size(); ++i) parts_[i].begin = request.tasks[i].begin;
   id_ = (r_.api == Api::chat ? "chatcmpl-" : "cmpl-") + std::to_string(created_) + "-" + std::to_string(number);
 }
 
@@ -48,29 +49,33 @@ Json Answer::usage() const {
           {"prompt_tokens_details", {{"cached_tokens", cached_}}}};
 }
 
-Json Answer::chat_logprob(const Choice& c) const {
-  const auto one = [&](int64_t token, double logprob) {
-    const std::string bytes = tokenizer_.bytes(token);
+Json Answer::chat_logprob(const Choice& c, tok::Decoder::Begin& begin) const {
+  const auto one = [&](int64_t token, double logprob, tok::Decoder::Begin at) {
+    const std::string bytes = tokenizer_.bytes(token, at);
     Json numbers = Json::array();
     for (const char b : bytes) numbers.push_back(static_cast<unsigned char>(b));
     return Json{{"token", bytes}, {"logprob", logprob}, {"bytes", numbers}};
   };
-  Json j = one(c.token, c.logprob);
+  Json j = one(c.token, c.logprob, begin);
   j["top_logprobs"] = Json::array();
-  for (const Likely& l : c.top) j["top_logprobs"].push_back(one(l.token, l.logprob));
+  for (const Likely& l : c.top) j["top_logprobs"].push_back(one(l.token, l.logprob, begin));
+  tokenizer_.bytes(c.token, begin);
   return j;
 }
 
-void Answer::note(Part& part, const Choice& c, size_t offset) const {
+void Answer::note(Part& part, const Choice& c, size_t offset, tok::Decoder::Begin& begin) const {
   if (!r_.logprobs || c.token < 0) return;
   if (r_.api == Api::chat) {
-    part.logprobs.push_back(chat_logprob(c));
+    part.logprobs.push_back(chat_logprob(c, begin));
     return;
   }
-  part.tokens.push_back(tokenizer_.bytes(c.token));
   part.values.push_back(c.logprob);
   Json top = Json::object();
-  for (const Likely& l : c.top) top[tokenizer_.bytes(l.token)] = l.logprob;
+  for (const Likely& l : c.top) {
+    tok::Decoder::Begin at = begin;
+    top[tokenizer_.bytes(l.token, at)] = l.logprob;
+  }
+  part.tokens.push_back(tokenizer_.bytes(c.token, begin));
   part.tops.push_back(std::move(top));
   part.offsets.push_back(offset);
 }
@@ -108,11 +113,11 @@ std::string Answer::add(const Event& event) {
     if (event.finish == Finish::cancelled) error_ = "the server is shutting down";
   }
   if (!r_.stream) {
-    note(part, event.choice, offset);
+    note(part, event.choice, offset, part.begin);
     return {};
   }
   Part now;  // this chunk alone
-  note(now, event.choice, offset);
+  note(now, event.choice, offset, part.begin);
   if (event.text.empty() && event.finish == Finish::none && !r_.logprobs) return {};
   Json choice{{"index", event.sequence}, {"logprobs", logprobs_of(now)}, {"finish_reason", part.finish ? Json(part.finish) : Json()}};
   if (event.choice.token < 0) choice["logprobs"] = nullptr;

@@ -12,7 +12,7 @@ inline std::string dumped(const Json& j) { return j.dump(-1, ' ', false, Json::e
 /// Builds the answer to one request from its events.
 class Answer {
  public:
-  Answer(const Request& request, const Description& d, const chat::Tokenizer& tokenizer, uint64_t number);
+  Answer(const Request& request, const Description& d, const tok::Tokenizer& tokenizer, uint64_t number);
 
   /// Takes an event. In a stream: what it sends, empty for nothing.
   std::string add(const Event& event);
@@ -31,17 +31,18 @@ class Answer {
     Json logprobs = Json::array(), tokens = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
     const char* finish = nullptr;
     std::vector<float> embedding;
+    tok::Decoder::Begin begin;  ///< of the text that the tokens make
   };
   Json head(bool chunk) const;
   Json usage() const;
-  Json chat_logprob(const Choice& c) const;
+  Json chat_logprob(const Choice& c, tok::Decoder::Begin& begin) const;
   Json logprobs_of(const Part& part) const;
-  void note(Part& part, const Choice& c, size_t offset) const;
+  void note(Part& part, const Choice& c, size_t offset, tok::Decoder::Begin& begin) const;
   std::string line(const Json& j) const { return "data: " + dumped(j) + "\n\n"; }
 
   const Request& r_;
   const Description& d_;
-  const chat::Tokenizer& tokenizer_;
+  const tok::Tokenizer& tokenizer_;
   std::string id_;
   std::time_t created_ = std::time(nullptr);
   std::vector<Part> parts_;

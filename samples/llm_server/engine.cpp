@@ -33,12 +33,12 @@ std::deque<Event> Channel::take(std::chrono::milliseconds most) {
   return std::exchange(events_, {});
 }
 
-Engine::Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes,
+Engine::Engine(Decoder& decoder, const Description& description, Metrics& metrics, const tok::Tokenizer& tokenizer,
                const Schedule& schedule)
     : decoder_(decoder),
       d_(description),
       metrics_(metrics),
-      bytes_(std::move(bytes)),
+      tokenizer_(tokenizer),
       schedule_(schedule),
       slots_(static_cast<size_t>(description.slots)) {
   thread_ = std::thread([this] { loop(); });
@@ -294,9 +294,8 @@ void Engine::answer(Sequence& s, float* logits) {
   ++metrics_.generated_tokens;
   if (std::find(d_.ends.begin(), d_.ends.end(), choice.token) != d_.ends.end()) return end(s, Finish::stop);
   s.tokens.push_back(choice.token);
-  const std::string bytes = bytes_(choice.token);
-  std::string text = s.out.put(bytes);
-  if (form) form->feed(s.place, bytes);
+  std::string text = s.out.put(tokenizer_.bytes(choice.token, s.task.begin));
+  if (form) form->feed(s.place, tokenizer_.bytes(choice.token));
   Event event{s.number, std::move(choice), std::move(text)};
   s.channel->put(std::move(event));
   if (s.out.stopped() || (form && !form->goes_on(s.place))) return end(s, Finish::stop);

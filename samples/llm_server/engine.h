@@ -13,6 +13,7 @@
 #include <mutex>
 #include <thread>
 
+#include "../tokenizer/tokenizer.h"
 #include "decoder.h"
 #include "grammar.h"
 #include "metrics.h"
@@ -59,6 +60,7 @@ struct Task {
   std::vector<std::string> stops;
   bool ignore_ends = false;
   bool embed = false;
+  tok::Decoder::Begin begin;         ///< whether the answer is a text of its own, or goes on with the prompt's
   AdapterPtr adapter;                ///< or null: the model by itself
   std::shared_ptr<Constraint> form;  ///< of the answer, or null. The engine's thread alone uses it
 };
@@ -71,9 +73,8 @@ struct Schedule {
 
 class Engine {
  public:
-  /// bytes: a token's text. The engine borrows its decoder, description and metrics.
-  Engine(Decoder& decoder, const Description& description, Metrics& metrics, std::function<std::string(int64_t)> bytes,
-         const Schedule& schedule);
+  /// The engine borrows its decoder, description, metrics and tokenizer.
+  Engine(Decoder& decoder, const Description& description, Metrics& metrics, const tok::Tokenizer& tokenizer, const Schedule& schedule);
   ~Engine();
 
   /// All of a request's sequences, or none where the queue has no room for them; then false.
@@ -138,7 +139,7 @@ class Engine {
   Decoder& decoder_;
   const Description& d_;
   Metrics& metrics_;
-  std::function<std::string(int64_t)> bytes_;
+  const tok::Tokenizer& tokenizer_;
   const Schedule schedule_;
   std::vector<Slot> slots_;
   std::list<SequencePtr> running_;

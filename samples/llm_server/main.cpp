@@ -1,16 +1,20 @@
 // A server of one language model, with OpenAI's API.
 //
-//   c++ -std=c++17 -O2 -I runtime/include samples/llm_server/*.cpp -o llm_server -lcpp-httplib -ldl -lpthread
+//   c++ -std=c++17 -O2 -I runtime/include samples/llm_server/*.cpp samples/tokenizer/*.cpp -o llm_server
+//     -lcpp-httplib -lpcre2-8 -lutf8proc -ldl -lpthread
 //   ./llm_server model.so [--host 127.0.0.1] [--port 8080] [--threads N] ...
 //
-// Debian's libcpp-httplib-dev and nlohmann-json3-dev. The folder of the artifact has server.json and tokenizer.json, which
-// samples/llm/export.py writes. SIGTERM and SIGINT: new requests get 503, those that run may end, then the server does.
+// Debian's libcpp-httplib-dev, nlohmann-json3-dev, libpcre2-dev and libutf8proc-dev. The folder of the artifact has server.json and
+// tokenizer.json, which samples/llm/export.py writes. SIGTERM and SIGINT: new requests get 503, those that run may end, then the server
+// does.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
+#include "../tokenizer/nfc_utf8proc.h"
+#include "../tokenizer/regex_pcre2.h"
 #include "service.h"
 
 namespace {
@@ -103,6 +107,15 @@ Options parse_options(int argc, char** argv) {
   return o;
 }
 
+/// What a client writes must not end an answer or a message: tokens that do are marks, even where tokenizer.json does not call them
+/// special.
+void set_marks(tok::Tokenizer& tokenizer, const llm::Description& d) {
+  for (const int64_t id : d.ends) tokenizer.set_mark(id);
+  for (const auto* table : {&d.chat.start, &d.chat.between, &d.chat.end})
+    for (const auto& [roles, text] : *table)
+      for (const int64_t id : tokenizer.marks_in(text)) tokenizer.set_mark(id);
+}
+
 int run(const Options& o) {
   using namespace llm;
   // Signals are taken by one thread; all others are made with them blocked.
@@ -114,18 +127,18 @@ int run(const Options& o) {
   std::signal(SIGPIPE, SIG_IGN);
 
   const Description d = read_description(o.folder + "/server.json");
-  const chat::Tokenizer tokenizer(o.folder + "/tokenizer.json");
+  tok::Tokenizer tokenizer(o.folder + "/tokenizer.json", {tok::regex_by_pcre2, tok::normalized_by_utf8proc});
   if (static_cast<int64_t>(tokenizer.size()) > d.vocabulary)
     throw std::runtime_error(o.folder + "/tokenizer.json has " + std::to_string(tokenizer.size()) + " tokens, and the model's vocabulary " +
                              std::to_string(d.vocabulary) + ": it belongs to another model");
   for (const std::vector<int64_t>* ids : {&d.ends, &d.prefix})
     for (const int64_t id : *ids)
       if (id < 0 || id >= d.vocabulary) throw std::runtime_error(o.folder + "/server.json: " + std::to_string(id) + " is not a token id");
+  set_marks(tokenizer, d);
   Decoder decoder(o.model, d, static_cast<int>(o.threads));
   Metrics metrics;
-  Engine engine(
-      decoder, d, metrics, [&](int64_t id) { return tokenizer.bytes(id); },
-      Schedule{static_cast<size_t>(o.queue), o.prompt_tokens, std::chrono::seconds(o.trim_after)});
+  Engine engine(decoder, d, metrics, tokenizer,
+                Schedule{static_cast<size_t>(o.queue), o.prompt_tokens, std::chrono::seconds(o.trim_after)});
   Adapters adapters(d.adapters, decoder.adapted(), [&](int64_t row, const std::vector<AdapterRow>& rows) {
     engine.between_runs([&] { decoder.write_adapter(row, rows); });
   });

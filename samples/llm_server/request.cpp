@@ -1,8 +1,10 @@
 #include "request.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
+#include "../tokenizer/unicode.h"
 #include "json_text.h"
 
 namespace llm {
@@ -79,7 +81,7 @@ std::vector<int64_t> token_ids(const Json& list, const char* name, int64_t vocab
 }
 
 /// A text, a list of texts, a list of token ids, or a list of such lists.
-std::vector<std::vector<int64_t>> prompts(const Json& v, const char* name, const Description& d, const chat::Tokenizer& tokenizer) {
+std::vector<std::vector<int64_t>> prompts(const Json& v, const char* name, const Description& d, const tok::Tokenizer& tokenizer) {
   const auto text = [&](const std::string& s) {
     std::vector<int64_t> ids = d.prefix;
     const std::vector<int64_t> more = tokenizer.encode(s);
@@ -120,11 +122,23 @@ std::string content_of(const Json& m, const std::string& where) {
   return all;
 }
 
-std::vector<int64_t> conversation(const Json& messages, const Description& d, const chat::Tokenizer& tokenizer) {
+/// As Python's str.strip(), which templates call.
+std::string stripped(const std::string& text) {
+  size_t begin = text.size(), end = 0;
+  for (size_t at = 0, n; at < text.size(); at += n) {
+    const uint32_t c = tok::code_at(text, at, &n);
+    if (tok::is_space(c) || (c >= 0x1c && c <= 0x1f)) continue;
+    begin = std::min(begin, at);
+    end = at + n;
+  }
+  return begin < end ? text.substr(begin, end - begin) : std::string();
+}
+
+std::vector<int64_t> conversation(const Json& messages, const Description& d, const tok::Tokenizer& tokenizer) {
   if (!d.chat.missing.empty())
     throw ApiError(400, "this model takes no chats: " + d.chat.missing + ". /v1/completions continues texts", "messages");
   if (!messages.is_array() || messages.empty()) Reader::wrong("messages", "expected a list of messages, one at least");
-  std::vector<chat::Tokenizer::Part> parts;
+  std::vector<tok::Tokenizer::Part> parts;
   std::string before;
   const auto piece = [&](const std::map<std::string, std::string>& table, const std::string& key, const std::string& what) {
     const auto it = table.find(key);
@@ -142,11 +156,7 @@ std::vector<int64_t> conversation(const Json& messages, const Description& d, co
     else
       piece(d.chat.between, before + " " + role, "with " + role + " after " + before);
     std::string text = content_of(m, "messages");
-    if (d.chat.strip) {
-      const char* kSpaces = " \t\n\r\f\v";
-      const size_t first = text.find_first_not_of(kSpaces);
-      text = first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(kSpaces) - first + 1);
-    }
+    if (d.chat.strip) text = stripped(text);
     parts.push_back({std::move(text), false});
     before = role;
   }
@@ -225,8 +235,8 @@ static std::string served(const Description& d, const Adapters& adapters) {
   return out;
 }
 
-Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits, Forms& forms,
-              const Adapters& adapters) {
+static Request parsed(Api api, const std::string& body, const Description& d, const tok::Tokenizer& tokenizer, const Limits& limits,
+                      Forms& forms, const Adapters& adapters) {
   bool deep;
   const Json j = parse_json(body, 64, &deep);
   if (deep) throw ApiError(400, "the body is nested more than 64 deep");
@@ -315,6 +325,10 @@ Request parse(Api api, const std::string& body, const Description& d, const chat
                       : api == Api::completions ? std::min<int64_t>(16, room)
                       : limits.max_tokens       ? std::min(room, limits.max_tokens)
                                                 : room;
+    // A completion goes on with its prompt, unless that is but a mark of a text's begin; an answer in a chat is a text of its own.
+    const bool goes_on =
+        api == Api::completions && std::any_of(prompt.begin(), prompt.end(), [&](int64_t id) { return !tokenizer.bytes(id).empty(); });
+    task.begin = goes_on ? tok::Decoder::Begin{false, 0, false} : tok::Decoder::Begin();
     for (int64_t i = 0; i < n; ++i) {
       Task copy = task;
       copy.prompt = prompt;
@@ -326,6 +340,13 @@ Request parse(Api api, const std::string& body, const Description& d, const chat
     }
   }
   return out;
+}
+
+Request parse(Api api, const std::string& body, const Description& d, const tok::Tokenizer& tokenizer, const Limits& limits, Forms& forms,
+              const Adapters& adapters) {
+  try {
+    return parsed(api, body, d, tokenizer, limits, forms, adapters);
+  } catch (const tok::TextError& e) { throw ApiError(400, e.what()); }
 }
 
 }  // namespace llm

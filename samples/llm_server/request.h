@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "../chat/bpe.h"
+#include "../tokenizer/tokenizer.h"
 #include "engine.h"
 #include "json_form.h"
 
@@ -36,7 +36,7 @@ struct Limits {
 };
 
 /// Throws ApiError.
-Request parse(Api api, const std::string& body, const Description& d, const chat::Tokenizer& tokenizer, const Limits& limits, Forms& forms,
+Request parse(Api api, const std::string& body, const Description& d, const tok::Tokenizer& tokenizer, const Limits& limits, Forms& forms,
               const Adapters& adapters);
 
 }  // namespace llm

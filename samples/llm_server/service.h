@@ -17,7 +17,7 @@ struct ServiceOptions {
 class Service {
  public:
   /// Borrows all of its arguments.
-  Service(Engine& engine, const Description& d, const chat::Tokenizer& tokenizer, Forms& forms, Adapters& adapters, Metrics& metrics,
+  Service(Engine& engine, const Description& d, const tok::Tokenizer& tokenizer, Forms& forms, Adapters& adapters, Metrics& metrics,
           ServiceOptions options)
       : engine_(engine),
         d_(d),
@@ -44,7 +44,7 @@ class Service {
 
   Engine& engine_;
   const Description& d_;
-  const chat::Tokenizer& tokenizer_;
+  const tok::Tokenizer& tokenizer_;
   Forms& forms_;
   Adapters& adapters_;
   Metrics& metrics_;

@@ -33,6 +33,7 @@ import torch
 import transformers
 
 from llm_server_adapters import check_adapters
+from llm_server_tokenizers import check_tokenizers
 
 here = os.path.dirname(os.path.abspath(__file__))
 export = os.path.join(here, "..", "..", "samples", "llm", "export.py")
@@ -563,6 +564,7 @@ def main():
     s.stop()
     check_adapters(o, folder, model, lambda *options: Server(o, folder, *options), lambda m, ids, n: text_of(tokenizer, generated(m, tokenizer, ids, n)[0]), refused)
     check_prompt_tokens(o, folder)
+    check_tokenizers(o, folder, model, lambda *options: Server(o, folder, *options))
     check_trim(o, folder)
     check_shutdown(o, folder)
 

@@ -1,15 +1,17 @@
 #pragma once
 // Reads JSON: what a tokenizer.json needs, no more.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-namespace chat {
+#include "utf8.h"
+
+namespace tok {
 
 /// A value. Members of an object keep their order; a missing one is null.
 struct Json {
@@ -27,17 +29,6 @@ struct Json {
   }
   bool flag(bool otherwise) const { return kind == Kind::boolean ? number != 0 : otherwise; }
 };
-
-inline void append_utf8(std::string& out, uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  constexpr uint32_t kLead[] = {0, 0xc0, 0xe0, 0xf0};
-  out += static_cast<char>(kLead[more] | c >> (6 * more));
-  for (int i = more; i-- > 0;) out += static_cast<char>(0x80 | (c >> (6 * i) & 0x3f));
-}
 
 class JsonReader {
  public:
@@ -114,7 +105,9 @@ class JsonReader {
     std::string s;
     for (++at_; at_ < text_.size() && text_[at_] != '"';) {
       if (text_[at_] != '\\') {
-        s += text_[at_++];
+        const size_t end = std::min(text_.find_first_of("\"\\", at_), text_.size());
+        s += text_.substr(at_, end - at_);
+        at_ = end;
         continue;
       }
       const char c = ++at_ < text_.size() ? text_[at_++] : '\0';
@@ -123,13 +116,21 @@ class JsonReader {
         s += kTo[i];
       } else if (c == 'u') {
         uint32_t code = four_digits();
-        if (code >= 0xd800 && code < 0xdc00 && word("\\u")) code = 0x10000 + ((code - 0xd800) << 10) + (four_digits() - 0xdc00);
+        if (code >= 0xd800 && code < 0xdc00 && word("\\u")) {
+          const uint32_t low = four_digits();
+          if (low < 0xdc00 || low > 0xdfff) fail("half of a surrogate pair");
+          code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+        } else if (code >= 0xd800 && code < 0xe000) {
+          fail("half of a surrogate pair");
+        }
         append_utf8(s, code);
       } else {
         fail("unknown escape");
       }
     }
     if (at_++ >= text_.size()) fail("a string has no end");
+    for (size_t i = 0, n; i < s.size(); i += n)
+      if (code_at(s, i, &n) == 0xfffd && s.compare(i, n, "\xef\xbf\xbd") != 0) fail("a string that is no UTF-8 ends here");
     return s;
   }
 
@@ -137,4 +138,4 @@ class JsonReader {
   size_t at_ = 0;
 };
 
-}  // namespace chat
+}  // namespace tok
