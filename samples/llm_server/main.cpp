@@ -7,6 +7,7 @@
 // Debian's libcpp-httplib-dev, nlohmann-json3-dev, libpcre2-dev and libutf8proc-dev. The folder of the artifact has server.json and
 // tokenizer.json, which samples/llm/export.py writes. SIGTERM and SIGINT: new requests get 503, those that run may end, then the server
 // does.
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -162,15 +163,18 @@ int run(const Options& o) {
   std::printf("listening at http://%s:%d/v1, model %s, %lld slots of %lld tokens\n", o.host.c_str(), port, d.name.c_str(),
               static_cast<long long>(d.slots), static_cast<long long>(d.cache));
   std::fflush(stdout);
+  std::atomic<bool> ended{false};
   std::thread waiter([&] {
     int which;
     sigwait(&signals, &which);
     service.begin_shutdown();
     engine.drain(std::chrono::seconds(o.drain));
     service.wait_answered(std::chrono::seconds(o.drain));  // the server breaks what it still writes when it stops
+    while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // what does not run yet is not stopped
     server.stop();
   });
   const bool listened = server.listen_after_bind();
+  ended = true;
   if (!listened) pthread_kill(waiter.native_handle(), SIGTERM);
   waiter.join();
   return listened ? 0 : 1;

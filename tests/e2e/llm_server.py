@@ -104,6 +104,7 @@ class Server:
         raise AssertionError("the server is not idle: " + self.get("/metrics"))
 
     def stop(self):
+        self.client.close()  # the server waits for connections that are kept alive
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(120)
         assert code == 0, (code, open(self.log.name).read()[-4000:])
@@ -497,9 +498,11 @@ def check_shutdown(o, folder):
         s = Server(o, folder)
         answers, refused = [], []
 
-        def ask(n, s=s, answers=answers, refused=refused):
+        client = openai.OpenAI(base_url=s.url + "/v1", api_key="x", max_retries=0, timeout=300)
+
+        def ask(n, client=client, answers=answers, refused=refused):
             try:
-                answer = s.client.completions.create(model="small", prompt=[5] * 8, max_tokens=n, logprobs=5, extra_body={"ignore_eos": True})
+                answer = client.completions.create(model="small", prompt=[5] * 8, max_tokens=n, logprobs=5, extra_body={"ignore_eos": True}, extra_headers={"Connection": "close"})
                 answers.append(answer.usage.completion_tokens - n)
             except (openai.InternalServerError, openai.APIConnectionError) as e:
                 refused.append(e)
@@ -516,6 +519,10 @@ def check_shutdown(o, folder):
         assert answers == [0] * len(answers) and len(answers) >= ran, f"of {ran} answers that ran some were lost: {answers}, {refused}"
         assert all(isinstance(e, openai.APIConnectionError) or e.status_code == 503 for e in refused), refused
         whole, late = whole + len(answers), late + len(refused)
+    # A signal that comes before the server takes connections ends it, too.
+    for _ in range(10):
+        s = Server(o, folder)
+        s.stop()
     print(f"ok   shutdown: {whole} answers whole, {late} requests came too late", flush=True)
     # What does not fit is told before a port is opened.
     def start(change, *words):
