@@ -15,6 +15,7 @@
 
 #include "import/aliases.h"
 #include "import/bind_symbols.h"
+#include "import/reference_values.h"
 #include "import/rounded_caches.h"
 #include "import/rounded_rows.h"
 #include "import/shared_storage.h"
@@ -29,10 +30,6 @@ namespace aotc::import {
 namespace {
 
 using c10::IValue;
-
-/// What is cast to 8-bit floats is rounded in float64, too.
-bool widens(DType d) { return is_float(d) && !is_float8(d) && d != DType::f64; }
-DType widened(DType d) { return widens(d) ? DType::f64 : d == DType::c64 ? DType::c128 : d; }
 
 /// How one argument becomes an IValue: a constant, or from slots and symbols at each run.
 struct ArgPlan {
@@ -109,12 +106,6 @@ constexpr ScalarOp kScalarOps[] = {
 /// Checks of types and devices that were right at export; element types differ on purpose in f64.
 constexpr std::string_view kSkipped[] = {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
                                          "aten.sym_constrain_range_for_size.default", "aten._assert_scalar.default"};
-
-at::Tensor to_tensor(DType dtype, const std::vector<int64_t>& dims, const void* data) {
-  const auto options = at::TensorOptions().dtype(to_torch(dtype));
-  if (!data) return at::empty(dims, options);
-  return at::from_blob(const_cast<void*>(data), dims, options);  // written only after a clone
-}
 
 constexpr std::string_view kAntialiased[] = {"aten._upsample_bilinear2d_aa.default", "aten._upsample_bilinear2d_aa.vec",
                                              "aten._upsample_bicubic2d_aa.default", "aten._upsample_bicubic2d_aa.vec"};
@@ -329,23 +320,19 @@ IValue Planner::constant(const Arg& a, c10::TypeKind kind) const {
 class Runner final : public Reference {
  public:
   Runner(const Program& p, const ReferenceOptions& options)
-      : p_(p), options_(options), plan_(Planner(p, options).plan()), rows_(options.row_errors), caches_(options.caches_float8) {
+      : p_(p),
+        options_(options),
+        plan_(Planner(p, options).plan()),
+        rows_(options.row_errors),
+        caches_(options.caches_float8),
+        written_(written_buffers(p)),
+        data_(constants(p, options)) {
     const c10::InferenceMode guard;
-    for (const ProgramOutput& o : p.outputs)
-      if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && is_mutation(o.kind)) written_.insert(t->name);
-    for (const ProgramInput& in : p.inputs) {
-      if (in.kind == InputKind::user || in.kind == InputKind::user_scalar) continue;
-      if (data_.count(in.target)) continue;
-      const ConstData& d = p.data.at(in.target);
-      std::vector<int64_t> dims;
-      for (const Expr& e : d.type.dims) dims.push_back(*e.as_const());
-      data_.emplace(in.target, widen(to_tensor(d.type.dtype, dims, d.bytes ? d.data : nullptr)));
-    }
     for (const SharedStorage& s : p.storages)
       if (WrittenStorage::is_written(p, s, written_))
         storages_.emplace_back(p, s, widen(to_tensor(s.data.type.dtype, {*s.data.type.dims.at(0).as_const()}, s.data.data)));
     for (const std::string& name : options.int8_rows)
-      if (const auto it = data_.find(name); it != data_.end()) rows_.add(name, it->second);
+      if (const at::Tensor* t = data_.find(name)) rows_.add(name, *t);
   }
 
   std::vector<HostTensor> run(const std::vector<HostTensor>& inputs) override {
@@ -365,6 +352,7 @@ class Runner final : public Reference {
     std::vector<IValue> values;
     size_t next = 0;
     caches_.clear();
+    narrow_.assign(plan_.slots, false);
     for (const ProgramInput& in : p_.inputs) {
       if (in.kind == InputKind::user_scalar) {
         values.emplace_back();
@@ -380,6 +368,12 @@ class Runner final : public Reference {
         t = widen(to_tensor(h.dtype, h.dims, h.bytes.empty() ? nullptr : h.bytes.data()));
       } else {
         t = data_.at(in.target);
+        if (const int slot = plan_.inputs.at(values.size()); slot >= 0 && data_.narrow(in.target)) {
+          if (written_.count(in.name))
+            t = widen(t);
+          else
+            narrow_[static_cast<size_t>(slot)] = true;
+        }
       }
       if (written_.count(in.name)) t = t.clone();
       if (std::find(options_.caches.begin(), options_.caches.end(), in.target) != options_.caches.end()) t = caches_.add(t);
@@ -403,7 +397,7 @@ class Runner final : public Reference {
       for (const int v : s.last_uses) slots[static_cast<size_t>(v)] = IValue();
     }
     std::vector<IValue> out;
-    for (const ArgPlan& a : g.outputs) out.push_back(value(a, slots));
+    for (const ArgPlan& a : g.outputs) out.push_back(value(g, a, slots));
     return out;
   }
 
@@ -412,12 +406,19 @@ class Runner final : public Reference {
     return {ExitCode::failed, Loc{.file = p_.file, .node = n.name, .source = n.source},
             fmt::format("LibTorch could not run {}: {}", n.target, why)};
   }
-  at::Tensor widen(const at::Tensor& t) const {
-    if (options_.bf16) return t.scalar_type() == at::kFloat ? t.to(at::kBFloat16) : t;
-    if (!options_.f64) return t;
-    const DType d = from_torch(t.scalar_type()).value();
-    return widened(d) == d ? t : t.to(to_torch(widened(d)));
+  static std::set<std::string> written_buffers(const Program& p) {
+    std::set<std::string> written;
+    for (const ProgramOutput& o : p.outputs)
+      if (const TensorRef* t = std::get_if<TensorRef>(&o.value); t && is_mutation(o.kind)) written.insert(t->name);
+    return written;
   }
+  static ReferenceValues constants(const Program& p, const ReferenceOptions& options) {
+    const c10::InferenceMode guard;
+    std::set<std::string> whole(options.int8_rows.begin(), options.int8_rows.end());  // rows and caches are known by their memory
+    whole.insert(options.caches.begin(), options.caches.end());
+    return {p, options, whole};
+  }
+  at::Tensor widen(const at::Tensor& t) const { return widened(t, options_); }
   int64_t size_of(const Expr& e) const {
     const auto v = e.try_eval([this](SymId s) -> std::optional<int64_t> {
       const auto it = symbols_.find(s);
@@ -430,11 +431,15 @@ class Runner final : public Reference {
     return *v;
   }
 
-  IValue value(const ArgPlan& a, const std::vector<IValue>& slots) const {
+  IValue value(const GraphPlan& g, const ArgPlan& a, const std::vector<IValue>& slots) const {
     if (!a.arg) return a.constant;
-    const auto at = [&](size_t i) -> const IValue& { return slots[static_cast<size_t>(a.slots[i])]; };
+    const auto at = [&](size_t i) -> IValue {
+      const auto slot = static_cast<size_t>(a.slots[i]);
+      const IValue& v = slots[slot];
+      return &g == &plan_ && narrow_[slot] ? IValue(widen(v.toTensor())) : v;
+    };
     if (std::holds_alternative<TensorRef>(*a.arg)) {
-      const IValue& v = at(0);
+      const IValue v = at(0);
       const bool scalar = a.kind == c10::TypeKind::NumberType || a.kind == c10::TypeKind::FloatType || a.kind == c10::TypeKind::IntType;
       return scalar && v.isTensor() ? number_ivalue(v.toTensor().item(), a.kind) : v;
     }
@@ -454,7 +459,7 @@ class Runner final : public Reference {
       for (const Expr& e : *es) l.push_back(size_of(e));
       return l;
     }
-    const IValue& v = at(0);  // a symbolic float or bool
+    const IValue v = at(0);  // a symbolic float or bool
     if (v.isNone())
       throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file},
                        fmt::format("the value {} cannot be computed", std::get<SymbolicArg>(*a.arg).text));
@@ -465,7 +470,7 @@ class Runner final : public Reference {
   void run_step(const GraphPlan& g, const Step& s, std::vector<IValue>& slots) {
     std::vector<IValue> stack;
     stack.reserve(s.args.size());
-    for (const ArgPlan& a : s.args) stack.push_back(value(a, slots));
+    for (const ArgPlan& a : s.args) stack.push_back(value(g, a, slots));
     rows_.apply(s.node->target, stack);
     const bool writes_cache = caches_.apply(s.node->target, stack);
     if (s.scalar) {
@@ -582,9 +587,10 @@ class Runner final : public Reference {
   GraphPlan plan_;
   RoundedRows rows_;
   RoundedCaches caches_;
-  std::map<std::string, at::Tensor> data_;
+  const std::set<std::string> written_;
+  const ReferenceValues data_;
   std::vector<WrittenStorage> storages_;
-  std::set<std::string> written_;
+  std::vector<bool> narrow_;  ///< by slot of plan_: a constant that is widened at each use
   std::map<SymId, int64_t> symbols_;
 };
 

@@ -27,6 +27,9 @@ struct ReferenceOptions {
   std::vector<std::string> caches = {};
   bool caches_float8 = false;                             ///< to float8_e4m3fn; else to int8 with a scale a row
   std::map<std::string, RowError>* row_errors = nullptr;  ///< set: what that lost, by weight, is added in every run
+  /// Constants that take more bytes together in the reference's types are widened at each use, all but the smallest: a float64 reference of
+  /// 16 GB of bf16 needs no 64 GB.
+  size_t kept_bytes = size_t{2} << 30;
 };
 
 class Reference {

@@ -96,6 +96,15 @@ TEST_CASE("the reference runner gives what PyTorch gave") {
   for (int64_t i = 0; i < exact[0].elems(); ++i)
     CHECK(reinterpret_cast<const double*>(exact[0].bytes.data())[i] ==
           Approx(reinterpret_cast<const float*>(out[0].bytes.data())[i]).epsilon(1e-5));
+
+  // Constants that are widened at each use give the same, every run.
+  const auto frugal = make_reference(p, {.f64 = true, .kept_bytes = 0});
+  for (int run : {1, 2}) {
+    const std::vector<HostTensor> same = frugal->run(inputs);
+    INFO("run " << run);
+    REQUIRE(same.size() == exact.size());
+    for (size_t i = 0; i < exact.size(); ++i) CHECK((same[i].dtype == exact[i].dtype && same[i].bytes == exact[i].bytes));
+  }
 }
 
 TEST_CASE("the reference runner in bf16 rounds what is float32 and stays near") {
@@ -103,6 +112,8 @@ TEST_CASE("the reference runner in bf16 rounds what is float32 and stays near") 
   const std::vector<HostTensor> inputs = make_inputs(p, {}, 0);
   const std::vector<HostTensor> out = make_reference(p, {})->run(inputs), half = make_reference(p, {.bf16 = true})->run(inputs);
   REQUIRE(half.size() == out.size());
+  const std::vector<HostTensor> frugal = make_reference(p, {.bf16 = true, .kept_bytes = 0})->run(inputs);
+  for (size_t i = 0; i < half.size(); ++i) CHECK(frugal.at(i).bytes == half[i].bytes);
   size_t rounded = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     CHECK(half[i].dims == out[i].dims);
