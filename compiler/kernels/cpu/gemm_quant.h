@@ -54,8 +54,13 @@ struct Dots {
   }
   static Ints dot(Ints sum, Weights w, const Block& x, int d, int quad) {
     const int16_t* q = x.digit[d] + 4 * quad;
-    sum = add_ints(sum, multiply_pairs(w.even, set_ints(load_int(q))));
-    return add_ints(sum, multiply_pairs(w.odd, set_ints(load_int(q + 2))));
+    sum = in_order(add_ints(sum, multiply_pairs(w.even, set_ints(load_int(q)))));
+    return in_order(add_ints(sum, multiply_pairs(w.odd, set_ints(load_int(q + 2)))));
+  }
+  /// Else compilers multiply all of a block first and keep the products in memory, to add them as a tree.
+  static Ints in_order(Ints sum) {
+    asm("" : "+v"(sum));
+    return sum;
   }
   static void put(Block& x, int d, int i, int digit) {
     x.digit[d][(i & ~3) + ((i & 1) << 1) + ((i & 2) >> 1)] = static_cast<int16_t>(digit);
@@ -104,60 +109,74 @@ struct QuantRows {
   int64_t ldc;
 };
 
-/// MR rows times the run. kBits 8: signed bytes [quads][lanes][4]; 4: unsigned nibbles, the low ones are the first half of the quads.
+/// MR rows times the run. kBits 8: signed bytes [quads][lanes][4]; 4: unsigned nibbles, the low ones are the first half of the quads. A row
+/// alone takes all of the run's vectors at once, so that each of its numbers is read once.
 template <int MR, int kBits>
 __attribute__((noinline)) void quant_tile(const QuantRows& t) {
   using V = Floats::V;
   constexpr int64_t kBytes = kRun * kBits / 8, kAhead = 4096;
-  for (int half = 0; half < AOTC_QUANT_LANES / kLanes; ++half) {
-    V total[MR];
-    for (int i = 0; i < MR; ++i) total[i] = Floats::zero();
-    const char* w = t.w + half * kLanes * 4;
-    const int64_t columns = t.columns - half * kLanes;
-    ColumnNumbers scale = t.scale.from(half * kLanes), offset = (t.offset.at ? t.offset : t.scale).from(half * kLanes);
+  constexpr int kVectors = AOTC_QUANT_LANES / kLanes, NV = MR == 1 ? kVectors : 1;
+  for (int first = 0; first < kVectors; first += NV) {
+    V total[NV][MR];
+    for (int j = 0; j < NV; ++j)
+      for (int i = 0; i < MR; ++i) total[j][i] = Floats::zero();
+    const char* w = t.w + first * kLanes * 4;
+    const int64_t columns = t.columns - first * kLanes;
+    ColumnNumbers scale = t.scale.from(first * kLanes), offset = (t.offset.at ? t.offset : t.scale).from(first * kLanes);
     for (int64_t b0 = 0; b0 < t.blocks; b0 += t.per_group, scale = scale.from(t.group_stride), offset = offset.from(t.group_stride)) {
-      const V s = scale.load(columns);
+      V s[NV], o[NV];
       _mm_prefetch(scale.from(4 * AOTC_QUANT_LANES).at, _MM_HINT_T0);
-      V o = Floats::zero();
-      if (t.offset.at) {
-        o = offset.load(columns);
-        _mm_prefetch(offset.from(4 * AOTC_QUANT_LANES).at, _MM_HINT_T0);
+      if (t.offset.at) _mm_prefetch(offset.from(4 * AOTC_QUANT_LANES).at, _MM_HINT_T0);
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) {
+        s[j] = scale.from(j * kLanes).load(columns - j * kLanes);
+        o[j] = t.offset.at ? offset.from(j * kLanes).load(columns - j * kLanes) : Floats::zero();
       }
       const int64_t b1 = min_of(b0 + t.per_group, t.blocks);
       for (int64_t b = b0; b < b1; ++b, w += kBytes) {
         for (int64_t i = 0; i < kBytes; i += 64) _mm_prefetch(w + kAhead + i, _MM_HINT_T0);
-        Ints sum[MR][Dots::kDigits];
-#pragma GCC unroll 8
-        for (int i = 0; i < MR; ++i)
-#pragma GCC unroll 4
-          for (int d = 0; d < Dots::kDigits; ++d) sum[i][d] = set_ints(t.a[i * t.a_stride + b].first[d]);
-#pragma GCC unroll 8
-        for (int q = 0; q < kQuads; ++q) {
-          Dots::Weights v;
-          if constexpr (kBits == 8) {
-            v = Dots::prepare<true>(load_ints(w + q * 4 * AOTC_QUANT_LANES));
-          } else {
-            const Ints both = load_ints(w + q % (kQuads / 2) * 4 * AOTC_QUANT_LANES);
-            v = Dots::prepare<false>(and_ints(q < kQuads / 2 ? both : shift_right16(both, 4), set_bytes(15)));
-          }
+        Ints sum[NV][MR][Dots::kDigits];
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j)
 #pragma GCC unroll 8
           for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
-            for (int d = 0; d < Dots::kDigits; ++d) sum[i][d] = Dots::dot(sum[i][d], v, t.a[i * t.a_stride + b], d, q);
-        }
+            for (int d = 0; d < Dots::kDigits; ++d) sum[j][i][d] = set_ints(t.a[i * t.a_stride + b].first[d]);
 #pragma GCC unroll 8
-        for (int i = 0; i < MR; ++i) {
-          const Dots::Block& x = t.a[i * t.a_stride + b];
-          // The two last digits together fit 32 bits.
-          constexpr int d = Dots::kDigits;
-          const Ints low = d == 3 ? add_ints(shift_left32(sum[i][1], Dots::kBits), sum[i][d - 1]) : sum[i][d - 1];
-          const V whole = Floats::fma(to_floats(sum[i][0]), Floats::set1(d == 3 ? 0x1p16f : 0x1p12f), to_floats(low));
-          total[i] = Floats::fma(whole * Floats::set1(x.scale), s, total[i]);
-          if (t.offset.at) total[i] = Floats::fma(Floats::set1(x.sum), o, total[i]);
+        for (int q = 0; q < kQuads; ++q) {
+#pragma GCC unroll 2
+          for (int j = 0; j < NV; ++j) {
+            const char* of = w + j * kLanes * 4;
+            Dots::Weights v;
+            if constexpr (kBits == 8) {
+              v = Dots::prepare<true>(load_ints(of + q * 4 * AOTC_QUANT_LANES));
+            } else {
+              const Ints both = load_ints(of + q % (kQuads / 2) * 4 * AOTC_QUANT_LANES);
+              v = Dots::prepare<false>(and_ints(q < kQuads / 2 ? both : shift_right16(both, 4), set_bytes(15)));
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < MR; ++i)
+#pragma GCC unroll 4
+              for (int d = 0; d < Dots::kDigits; ++d) sum[j][i][d] = Dots::dot(sum[j][i][d], v, t.a[i * t.a_stride + b], d, q);
+          }
         }
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j)
+#pragma GCC unroll 8
+          for (int i = 0; i < MR; ++i) {
+            const Dots::Block& x = t.a[i * t.a_stride + b];
+            // The two last digits together fit 32 bits.
+            constexpr int d = Dots::kDigits;
+            const Ints* of = sum[j][i];
+            const Ints low = d == 3 ? add_ints(shift_left32(of[1], Dots::kBits), of[d - 1]) : of[d - 1];
+            const V whole = Floats::fma(to_floats(of[0]), Floats::set1(d == 3 ? 0x1p16f : 0x1p12f), to_floats(low));
+            total[j][i] = Floats::fma(whole * Floats::set1(x.scale), s[j], total[j][i]);
+            if (t.offset.at) total[j][i] = Floats::fma(Floats::set1(x.sum), o[j], total[j][i]);
+          }
       }
     }
-    for (int i = 0; i < MR; ++i) Floats::store(t.c + i * t.ldc + half * kLanes, total[i]);
+    for (int j = 0; j < NV; ++j)
+      for (int i = 0; i < MR; ++i) Floats::store(t.c + i * t.ldc + (first + j) * kLanes, total[j][i]);
   }
 }
 
