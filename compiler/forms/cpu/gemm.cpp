@@ -306,9 +306,8 @@ class GemmUnpack final : public Gemm {
     const int64_t m_blocks = ceil_div(c.m, t.mc), rows = ceil_div(c.m, m_blocks);
     const double vectors = static_cast<double>(ceil_div(c.n, lanes.width) * c.k * c.segments * c.batch * m_blocks);
     double more = u.unpack_vector;
-    // In registers; 4 bits always go through L1.
-    if (bits == 8 && rows <= t.register_rows)
-      more = std::max(u.unpack_least, u.unpack_row * static_cast<double>(rows)) - static_cast<double>(rows);
+    // In registers.
+    if (rows <= t.register_rows) more = std::max(u.unpack_least, u.unpack_row * static_cast<double>(rows)) - static_cast<double>(rows);
     const double streamed =
         static_cast<double>(lanes.width * bits) / 8 / u.low_bit_bytes;  // what memory takes for a vector's bytes, at least
     more = std::max(more, streamed - static_cast<double>(rows));

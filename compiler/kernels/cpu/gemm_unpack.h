@@ -81,13 +81,25 @@ struct UnpackPanel {
 
   /// dst[kn, up to whole blocks][nv vectors]
   void unpack(int64_t k0, int64_t kn, int64_t v, int64_t nv, float* dst) const {
-    if (!scales.wide && (kBits == 4 || !offsets.at))
+    if (subtracts_behind())
       nv == 2 ? unpack_vectors<2, true>(k0, kn, v, dst) : unpack_vectors<1, true>(k0, kn, v, dst);
     else
       nv == 2 ? unpack_vectors<2, false>(k0, kn, v, dst) : unpack_vectors<1, false>(k0, kn, v, dst);
   }
 
-  /// kNear: what NearFloats lie above is subtracted with the offsets, else before.
+  /// Whether what NearFloats lie above is subtracted with the offsets (kNear), which rounds no more, or before.
+  bool subtracts_behind() const { return !scales.wide && (kBits == 4 || !offsets.at); }
+  /// Of a group: float(number) = (near float) * s + o, or with !kNear (near float - kAbove) * s + o.
+  template <int NV, bool kNear>
+  void line(int64_t number, int64_t v, V (&s)[NV], V (&o)[NV]) const {
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+      s[j] = numbers(scales, number, v + j);
+      o[j] = offsets.at ? numbers(offsets, number, v + j) : Floats::zero();
+      if (kNear) o[j] = Floats::fma(Floats::set1(-NearFloats<kBits>::kAbove), s[j], o[j]);
+    }
+  }
+
   template <int NV, bool kNear>
   __attribute__((noinline)) void unpack_vectors(int64_t k0, int64_t kn, int64_t v, float* dst) const {
     using Near = NearFloats<kBits>;
@@ -95,12 +107,7 @@ struct UnpackPanel {
     for (int j = 0; j < NV; ++j) w[j] = at(k0, v + j);
     for (Groups g = groups(k0, kn); g.more(); g.next()) {
       V s[NV], o[NV];
-#pragma GCC unroll 2
-      for (int j = 0; j < NV; ++j) {
-        s[j] = numbers(scales, g.number, v + j);
-        o[j] = offsets.at ? numbers(offsets, g.number, v + j) : Floats::zero();
-        if (kNear) o[j] = Floats::fma(Floats::set1(-Near::kAbove), s[j], o[j]);
-      }
+      line<NV, kNear>(g.number, v, s, o);
       for (int64_t b = 0; b < g.len; b += kBlock, dst += kBlock * NV * kLanes)
 #pragma GCC unroll 2
         for (int j = 0; j < NV; ++j) {
@@ -125,20 +132,18 @@ struct UnpackPanel {
   }
 
   /// Whether sums are needed of the rows: what offsets are multiplied by.
-  bool needs_sums() const { return offsets.at; }
-  /// Pre: rows <= kRegisterRows, kInRegisters<kBits>. c[rows, vecs vectors] (+)= a * the panel, kn values of k from k0 on; a[kn, up to
+  bool needs_sums() const { return kBits == 8 && offsets.at; }
+  /// Pre: rows <= kRegisterRows<kBits>. c[rows, vecs vectors] (+)= a * the panel, kn values of k from k0 on; a[kn, up to
   /// whole blocks with zeros][rows]; sums[blocks][rows]
   void multiply(const float* a, const float* sums, int64_t rows, int64_t k0, int64_t kn, int64_t vecs, float* c, int64_t ldc,
                 bool first) const;
 };
 
-/// Rows of a tile that unpacks in registers, at most.
-constexpr int kRegisterRows = kLanes == 16 ? 12 : 6;
-/// Whether weights of so many bits are unpacked in registers. Numbers of 4 bits lie around their offsets: sums of the two apart would round
-/// more than those of the numbers that they make.
+/// Rows of a tile that unpacks in registers, at most. With AVX2 there are too few for numbers of 4 bits.
 template <int kBits>
-constexpr bool kInRegisters = kBits == 8;
-
+constexpr int kRegisterRows = kLanes == 16 ? (kBits == 8 ? 12 : 10)
+                              : kBits == 8 ? 6
+                                           : 0;
 /// sum += a * b. Where the sums take all registers but four, compilers spill some for copies of factors: the instruction says which stays.
 inline void add_product(Floats::V& sum, Floats::V a, Floats::V b) {
 #if defined(__AVX512F__)
@@ -155,6 +160,29 @@ struct UnpackTile {
   static constexpr int kSets = MR * NV <= 2 ? 4 : MR * NV <= 4 ? 2 : 1;  // chains enough to hide the latency of fma
   /// Whether there are registers for the integers as they were read, else they are read again for each of their values.
   static constexpr bool kHeld = kLanes == 16 ? MR * NV <= 20 : MR * NV * kSets <= (kBits == 8 ? 8 : 6);
+
+  static inline __attribute__((always_inline)) void zero(V (&sum)[kSets][MR][NV]) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSets; ++s)
+#pragma GCC unroll 16
+      for (int r = 0; r < MR; ++r)
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j) sum[s][r][j] = Floats::zero();
+  }
+  static inline __attribute__((always_inline)) void add_rows(const float* xs, const V (&y)[NV], V (&sum)[MR][NV]) {
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r) {
+      const V xr = Floats::set1(xs[r]);
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) add_product(sum[r][j], xr, y[j]);
+    }
+  }
+  static inline __attribute__((always_inline)) V in_one(const V (&sum)[kSets][MR][NV], int r, int j) {
+    V all = sum[0][r][j];
+#pragma GCC unroll 4
+    for (int t = 1; t < kSets; ++t) all += sum[t][r][j];
+    return all;
+  }
 
   /// sum (+)= a block; x: its rows.
   static inline __attribute__((always_inline)) void block(const char* const (&w)[NV], const float* x, V (&sum)[kSets][MR][NV]) {
@@ -182,31 +210,83 @@ struct UnpackTile {
             }
             y[j] = value_of(quad[j], i);
           }
-          const float* xs = x + ((high * P::kLoads + q) * 4 + i) * MR;
-#pragma GCC unroll 16
-          for (int r = 0; r < MR; ++r) {
-            const V xr = Floats::set1(xs[r]);
-#pragma GCC unroll 2
-            for (int j = 0; j < NV; ++j) add_product(sum[i % kSets][r][j], xr, y[j]);
-          }
+          add_rows(x + ((high * P::kLoads + q) * 4 + i) * MR, y, sum[i % kSets]);
         }
       }
   }
 
-  static __attribute__((noinline)) void columns(const P& p, const float* x, const float* row_sums, int64_t k0, int64_t kn, int64_t v,
-                                                float* c, int64_t ldc, bool first) {
+  /// Sums of the numbers themselves.
+  template <bool kNear>
+  static __attribute__((noinline)) void columns_of_numbers(const P& p, const float* x, int64_t k0, int64_t kn, int64_t v, float* c,
+                                                           int64_t ldc, bool first) {
+    using Near = NearFloats<kBits>;
+    constexpr int64_t kAhead = 4096;
+    V sum[kSets][MR][NV];
+    zero(sum);
+    const char* w[NV];
+    for (int j = 0; j < NV; ++j) w[j] = p.at(k0, v + j);
+    for (Groups g = p.groups(k0, kn); g.more(); g.next()) {
+      V s[NV], o[NV];
+      p.template line<NV, kNear>(g.number, v, s, o);
+      for (int64_t b = 0; b < g.len; b += kBlock, x += kBlock * MR) {
+        for (int j = 0; j < NV; j += AOTC_QUANT_LANES / kLanes)
+          for (int64_t i = 0; i < P::kBytes; i += 64) _mm_prefetch(w[j] + kAhead + i, _MM_HINT_T0);
+#pragma GCC unroll 8
+        for (int q = 0; q < P::kLoads; ++q)
+#pragma GCC unroll 2
+          for (int high = 0; high < 8 / kBits; ++high) {
+            Ints four[NV];
+#pragma GCC unroll 2
+            for (int j = 0; j < NV; ++j) {
+              four[j] = Near::four(load_ints(w[j] + q * 4 * AOTC_QUANT_LANES), high);
+              asm("" : "+v"(four[j]));  // unpacked value after value, not all at once
+            }
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; ++i) {
+              V y[NV];
+#pragma GCC unroll 2
+              for (int j = 0; j < NV; ++j) {
+                y[j] = Near::get(four[j], i, high);
+                if (!kNear) y[j] -= Floats::set1(Near::kAbove);
+                y[j] = Floats::fma(y[j], s[j], o[j]);
+              }
+              add_rows(x + ((high * P::kLoads + q) * 4 + i) * MR, y, sum[i % kSets]);
+            }
+          }
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j) w[j] += P::kBytes;
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < MR; ++r)
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) {
+        float* out = c + r * ldc + j * kLanes;
+        const V all = in_one(sum, r, j);
+        Floats::store(out, first ? all : Floats::load(out) + all);
+      }
+  }
+
+  static void columns(const P& p, const float* x, const float* row_sums, int64_t k0, int64_t kn, int64_t v, float* c, int64_t ldc,
+                      bool first) {
+    if constexpr (kBits == 8)
+      columns_of_integers(p, x, row_sums, k0, kn, v, c, ldc, first);
+    else if (p.subtracts_behind())
+      columns_of_numbers<true>(p, x, k0, kn, v, c, ldc, first);
+    else
+      columns_of_numbers<false>(p, x, k0, kn, v, c, ldc, first);
+  }
+
+  /// Sums of the integers, scaled once a group.
+  static __attribute__((noinline)) void columns_of_integers(const P& p, const float* x, const float* row_sums, int64_t k0, int64_t kn,
+                                                            int64_t v, float* c, int64_t ldc, bool first) {
     constexpr int64_t kAhead = 4096;
     const bool sums = p.needs_sums();
     const char* w[NV];
     for (int j = 0; j < NV; ++j) w[j] = p.at(k0, v + j);
     for (Groups g = p.groups(k0, kn); g.more(); g.next(), first = false) {
       V sum[kSets][MR][NV];
-#pragma GCC unroll 4
-      for (int s = 0; s < kSets; ++s)
-#pragma GCC unroll 16
-        for (int r = 0; r < MR; ++r)
-#pragma GCC unroll 2
-          for (int j = 0; j < NV; ++j) sum[s][r][j] = Floats::zero();
+      zero(sum);
       float group_sums[MR] = {};
       for (int64_t b = 0; b < g.len; b += kBlock, x += kBlock * MR, row_sums += MR) {
         if (sums)
@@ -227,12 +307,10 @@ struct UnpackTile {
       for (int r = 0; r < MR; ++r)
 #pragma GCC unroll 2
         for (int j = 0; j < NV; ++j) {
-#pragma GCC unroll 4
-          for (int t = 1; t < kSets; ++t) sum[0][r][j] += sum[t][r][j];
           float* out = c + r * ldc + j * kLanes;
           V total = first ? Floats::zero() : Floats::load(out);
           if (sums) total = Floats::fma(Floats::set1(group_sums[r]), o[j], total);
-          Floats::store(out, Floats::fma(sum[0][r][j], s[j], total));
+          Floats::store(out, Floats::fma(in_one(sum, r, j), s[j], total));
         }
     }
   }
@@ -250,13 +328,13 @@ void unpack_tile(const UnpackPanel<kBits>& p, const float* a, const float* sums,
 template <int kBits>
 struct UnpackTiles {
   using Fn = void (*)(const UnpackPanel<kBits>&, const float*, const float*, int64_t, int64_t, int64_t, float*, int64_t, bool);
-  Fn fn[kRegisterRows];
+  Fn fn[kRegisterRows<kBits>];
   template <int MR>
   constexpr void fill() {
     fn[MR - 1] = unpack_tile<kBits, MR>;
     if constexpr (MR > 1) fill<MR - 1>();
   }
-  constexpr UnpackTiles() : fn{} { fill<kRegisterRows>(); }
+  constexpr UnpackTiles() : fn{} { fill<kRegisterRows<kBits>>(); }
 };
 template <int kBits>
 inline constexpr UnpackTiles<kBits> kUnpackTiles{};
@@ -264,7 +342,7 @@ inline constexpr UnpackTiles<kBits> kUnpackTiles{};
 template <int kBits>
 void UnpackPanel<kBits>::multiply(const float* a, const float* sums, int64_t rows, int64_t k0, int64_t kn, int64_t vecs, float* c,
                                   int64_t ldc, bool first) const {
-  if constexpr (kInRegisters<kBits>) kUnpackTiles<kBits>.fn[rows - 1](*this, a, sums, k0, kn, vecs, c, ldc, first);
+  if constexpr (kRegisterRows<kBits> != 0) kUnpackTiles<kBits>.fn[rows - 1](*this, a, sums, k0, kn, vecs, c, ldc, first);
 }
 
 /// The weight of an aotc_gemm_unpack_config.
@@ -272,7 +350,7 @@ template <int kBits>
 struct UnpackSource {
   using Panel = UnpackPanel<kBits>;
   static constexpr bool kUnpacks = true;
-  static constexpr int64_t kStep = kBlock, kMr = kRegisterRows, kMostK = AOTC_GEMM_UNPACK_K;
+  static constexpr int64_t kStep = kBlock, kMr = max_of(kRegisterRows<kBits>, 1), kMostK = AOTC_GEMM_UNPACK_K;
   /// Floats of scratch for sums of rows of kp values.
   static int64_t sums(int64_t kp) { return AOTC_GEMM_UNPACK_ROWS * (kp / kBlock + 1); }
 
@@ -287,7 +365,7 @@ struct UnpackSource {
     scales = {static_cast<const char*>(x->ptr[cfg->scales_ptr]), wide};
     offsets = {cfg->offsets_ptr < 0 ? nullptr : static_cast<const char*>(x->ptr[cfg->offsets_ptr]), wide};
     n = x->size[AOTC_GEMM_N], k = x->size[AOTC_GEMM_K], group = cfg->group;
-    register_rows = kInRegisters<kBits> ? min_of<int64_t>(cfg->register_rows, AOTC_GEMM_UNPACK_ROWS) : 0;
+    register_rows = kRegisterRows<kBits> ? min_of<int64_t>(cfg->register_rows, AOTC_GEMM_UNPACK_ROWS) : 0;
   }
   /// sums[whole blocks of k][rows] of a[k][rows]
   static void sum_rows(const float* a, int64_t rows, int64_t k, float* sums) {
