@@ -156,6 +156,7 @@ int run(const Options& o) {
   server.set_payload_max_length(static_cast<size_t>(o.max_body));
   server.set_tcp_nodelay(true);
   server.set_write_timeout(10);
+  server.set_keep_alive_timeout(6);  // seconds; clients give idle connections up after 5 (httpx), and must do so first
   server.new_task_queue = [&] { return new httplib::ThreadPool(static_cast<size_t>(o.connections)); };
   const int port =
       o.port ? (server.bind_to_port(o.host, static_cast<int>(o.port)) ? static_cast<int>(o.port) : -1) : server.bind_to_any_port(o.host);
@@ -170,7 +171,8 @@ int run(const Options& o) {
     service.begin_shutdown();
     engine.drain(std::chrono::seconds(o.drain));
     service.wait_answered(std::chrono::seconds(o.drain));  // the server breaks what it still writes when it stops
-    while (!server.is_running() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // what does not run yet is not stopped
+    while (!server.is_running() && !ended)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // what does not run yet is not stopped
     server.stop();
   });
   const bool listened = server.listen_after_bind();

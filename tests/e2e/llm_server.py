@@ -436,7 +436,7 @@ def load(s, seconds, clients):
                 busy[0] += 1
                 time.sleep(0.02)
             except Exception as e:  # noqa: BLE001
-                wrong.append(repr(e))
+                wrong.append((repr(e), repr(e.__cause__)))
 
     threads = [threading.Thread(target=client, args=(i,)) for i in range(clients)]
     [t.start() for t in threads]
