@@ -83,7 +83,9 @@ TEST_CASE("a worker that never reads, or sends without an end, is given up in ti
   WorkerCommand preceded = shell("exec sleep 60");
   preceded.preamble = much;
   CHECK(lost(std::move(preceded), 0.2).find("took longer") == 0);
-  CHECK(lost(shell("head -c 1000000 >/dev/null; exec yes | tr -d '\\n'"), 0.2).find("took longer") == 0);
+  // Whichever comes first: a fast machine has sent more than an answer may have.
+  const std::string endless = lost(shell("head -c 1000000 >/dev/null; exec yes | tr -d '\\n'"), 0.2);
+  CHECK((endless.find("took longer") == 0 || endless == "the worker's answer has no end"));
   // what is not read of the request stays in a pipe that is open
   CHECK(lost(shell("exec 3<&0; head -c 1000000 >/dev/null; exec tr '\\0' x </dev/zero"), 60) == "the worker's answer has no end");
 }
