@@ -255,11 +255,15 @@ class GemmUnpack final : public Gemm {
     // are tried only where those of a few tiles do, too.
     const int64_t few = 8 * lanes.mr;
     const bool whole = 4 * (few + 16) * kc * depth <= 2 * s.machine.l2_bytes;
+    // With AVX2 4 bits always go through L1.
+    const bool in_registers = kernel.b_quantised->bits == 8 || lanes.width == 16;
+    const int register_rows =
+        in_registers ? std::min<int>(static_cast<int>(cpu_costs(s.machine).unpack_few_rows), AOTC_GEMM_UNPACK_ROWS) : 0;
     std::vector<Candidate> all;
     for (int mc : mcs)
       for (int nc : columns_of(c)) {
         UnpackTile t;
-        t.register_rows = static_cast<int>(std::min<int64_t>(cpu_costs(s.machine).unpack_few_rows, AOTC_GEMM_UNPACK_ROWS));
+        t.register_rows = register_rows;
         t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.kc = kc;
         const int64_t near = s.machine.l2_bytes / (int64_t{4} * (mc + 16)) / kc;
         if (whole && depth > 2 * near && mc > few) continue;

@@ -159,7 +159,7 @@ struct UnpackTile {
   using V = Floats::V;
   static constexpr int kSets = MR * NV <= 2 ? 4 : MR * NV <= 4 ? 2 : 1;  // chains enough to hide the latency of fma
   /// Whether there are registers for the integers as they were read, else they are read again for each of their values.
-  static constexpr bool kHeld = kLanes == 16 ? MR * NV <= 20 : MR * NV * kSets <= (kBits == 8 ? 8 : 6);
+  static constexpr bool kHeld = kLanes == 16 ? MR * NV <= 20 : MR * NV * kSets <= 8;
 
   static inline __attribute__((always_inline)) void zero(V (&sum)[kSets][MR][NV]) {
 #pragma GCC unroll 4
@@ -184,35 +184,40 @@ struct UnpackTile {
     return all;
   }
 
-  /// sum (+)= a block; x: its rows.
+  /// sum (+)= a block of bytes; x: its rows.
   static inline __attribute__((always_inline)) void block(const char* const (&w)[NV], const float* x, V (&sum)[kSets][MR][NV]) {
-#pragma GCC unroll 2
-    for (int high = 0; high < 8 / kBits; ++high)
 #pragma GCC unroll 8
-      for (int q = 0; q < P::kLoads; ++q) {
-        Ints quad[NV];
-        if constexpr (kHeld) {
+    for (int q = 0; q < P::kLoads; ++q) {
+      Ints quad[NV];
+      if constexpr (kHeld) {
 #pragma GCC unroll 2
-          for (int j = 0; j < NV; ++j) {
-            quad[j] = load_ints(w[j] + q * 4 * AOTC_QUANT_LANES);
-            asm("" : "+v"(quad[j]));  // unpacked value after value, not all at once
-          }
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          V y[NV];
-#pragma GCC unroll 2
-          for (int j = 0; j < NV; ++j) {
-            if constexpr (!kHeld) {
-              const char* at = w[j];
-              asm volatile("" : "+r"(at));  // read again: there is no register to keep it
-              quad[j] = load_ints(at + q * 4 * AOTC_QUANT_LANES);
-            }
-            y[j] = value_of(quad[j], i);
-          }
-          add_rows(x + ((high * P::kLoads + q) * 4 + i) * MR, y, sum[i % kSets]);
+        for (int j = 0; j < NV; ++j) {
+          quad[j] = load_ints(w[j] + q * 4 * AOTC_QUANT_LANES);
+          asm("" : "+v"(quad[j]));  // unpacked value after value, not all at once
         }
       }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        V y[NV];
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j) {
+          if constexpr (!kHeld) {
+            const char* at = w[j];
+            asm volatile("" : "+r"(at));  // read again: there is no register to keep it
+            quad[j] = load_ints(at + q * 4 * AOTC_QUANT_LANES);
+          }
+          y[j] = value_of(quad[j], i);
+        }
+        add_rows(x + (q * 4 + i) * MR, y, sum[i % kSets]);
+      }
+    }
+  }
+
+  /// What is read some blocks later, of each run.
+  static inline __attribute__((always_inline)) void ask(const char* const (&w)[NV]) {
+    constexpr int64_t kAhead = 4096;
+    for (int j = 0; j < NV; j += AOTC_QUANT_LANES / kLanes)
+      for (int64_t i = 0; i < P::kBytes; i += 64) _mm_prefetch(w[j] + kAhead + i, _MM_HINT_T0);
   }
 
   /// Sums of the numbers themselves.
@@ -220,7 +225,6 @@ struct UnpackTile {
   static __attribute__((noinline)) void columns_of_numbers(const P& p, const float* x, int64_t k0, int64_t kn, int64_t v, float* c,
                                                            int64_t ldc, bool first) {
     using Near = NearFloats<kBits>;
-    constexpr int64_t kAhead = 4096;
     V sum[kSets][MR][NV];
     zero(sum);
     const char* w[NV];
@@ -229,8 +233,7 @@ struct UnpackTile {
       V s[NV], o[NV];
       p.template line<NV, kNear>(g.number, v, s, o);
       for (int64_t b = 0; b < g.len; b += kBlock, x += kBlock * MR) {
-        for (int j = 0; j < NV; j += AOTC_QUANT_LANES / kLanes)
-          for (int64_t i = 0; i < P::kBytes; i += 64) _mm_prefetch(w[j] + kAhead + i, _MM_HINT_T0);
+        ask(w);
 #pragma GCC unroll 8
         for (int q = 0; q < P::kLoads; ++q)
 #pragma GCC unroll 2
@@ -280,7 +283,6 @@ struct UnpackTile {
   /// Sums of the integers, scaled once a group.
   static __attribute__((noinline)) void columns_of_integers(const P& p, const float* x, const float* row_sums, int64_t k0, int64_t kn,
                                                             int64_t v, float* c, int64_t ldc, bool first) {
-    constexpr int64_t kAhead = 4096;
     const bool sums = p.needs_sums();
     const char* w[NV];
     for (int j = 0; j < NV; ++j) w[j] = p.at(k0, v + j);
@@ -291,8 +293,7 @@ struct UnpackTile {
       for (int64_t b = 0; b < g.len; b += kBlock, x += kBlock * MR, row_sums += MR) {
         if (sums)
           for (int r = 0; r < MR; ++r) group_sums[r] += row_sums[r];
-        for (int j = 0; j < NV; j += AOTC_QUANT_LANES / kLanes)
-          for (int64_t i = 0; i < P::kBytes; i += 64) _mm_prefetch(w[j] + kAhead + i, _MM_HINT_T0);
+        ask(w);
         block(w, x, sum);
 #pragma GCC unroll 2
         for (int j = 0; j < NV; ++j) w[j] += P::kBytes;

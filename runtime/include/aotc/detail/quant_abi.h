@@ -13,8 +13,8 @@ enum { AOTC_GEMM_UNPACK_K = 320 };   /* values of k that are unpacked at once, a
 typedef struct aotc_gemm_unpack_config {
   aotc_gemm_config product;
   int32_t scales_ptr, offsets_ptr, bits, group; /* as in aotc_gemm_quant_config */
-  int32_t
-      register_rows; /* units of so many rows and fewer unpack bytes in registers, each tile for itself; at most AOTC_GEMM_UNPACK_ROWS */
+  int32_t register_rows; /* units of so many rows and fewer unpack in registers, each tile for itself (4 bits: where there is AVX-512); at
+                            most AOTC_GEMM_UNPACK_ROWS */
 } aotc_gemm_unpack_config;
 /* k is the largest K that occurs, rounded up to whole blocks. Bytes per thread. */
 static inline int64_t aotc_gemm_unpack_bytes(const aotc_gemm_config* c, int64_t k) {
