@@ -125,6 +125,7 @@ void complete_attrs(Node& n, int input_rank, DType dtype) {
     case Op::solve_triangular:
       fallback(n, Attr::upper, false);
       fallback(n, Attr::unit, false);
+      fallback(n, Attr::below, false);
       break;
     default: break;
   }

@@ -181,13 +181,17 @@ Types svd(Infer& r) {
 
 Types solve_triangular(Infer& r) {
   r.arity(2);
-  r.n.get<bool>(Attr::upper);
+  const bool upper = r.n.get<bool>(Attr::upper), below = r.n.get<bool>(Attr::below);
   r.n.get<bool>(Attr::unit);
   const TensorType &a = r.in(0), &b = r.in(1);
   factorised(r, a);
   r.require(a.dtype == b.dtype, "operand types differ");
   r.require(a.rank() == b.rank(), "ranks differ");
   for (int i = 0; i < a.rank() - 1; ++i) r.equal(a.dims[i], b.dims[i], i < a.rank() - 2 ? "batch dim" : "rows");
+  if (below) {
+    r.require(!upper, "below the diagonal means the lower triangle");
+    r.equal(a.dims.back(), b.dims.back(), "columns");
+  }
   return {b};
 }
 

@@ -107,12 +107,12 @@ void solve_triangular(Eval& e) {
   std::vector<double> x = as_f64(*e.in[1]);
   const std::vector<int64_t>& dims = e.in_dims(1);
   const int64_t n = dims[dims.size() - 2], k = dims.back(), count = count_of({dims.begin(), dims.end() - 2});
-  const bool upper = e.n.get<bool>(Attr::upper), unit = e.n.get<bool>(Attr::unit);
+  const bool upper = e.n.get<bool>(Attr::upper), unit = e.n.get<bool>(Attr::unit), below = e.n.get<bool>(Attr::below);
   for (int64_t m = 0; m < count; ++m)
     for (int64_t step = 0; step < n; ++step) {
       const int64_t i = upper ? n - 1 - step : step, from = upper ? i + 1 : 0, to = upper ? n : i;
       const double* row = a.data() + (m * n + i) * n;
-      for (int64_t c = 0; c < k; ++c) {
+      for (int64_t c = 0; c < (below ? i : k); ++c) {
         double rest = x[(m * n + i) * k + c];
         for (int64_t j = from; j < to; ++j) rest -= row[j] * x[(m * n + j) * k + c];
         x[(m * n + i) * k + c] = unit ? rest : rest / row[i];

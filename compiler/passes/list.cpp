@@ -15,6 +15,7 @@
 #include "passes/fold_constants.h"
 #include "passes/fold_conv_bn.h"
 #include "passes/fold_pads.h"
+#include "passes/forward_substitution.h"
 #include "passes/fuse_attention.h"
 #include "passes/hoist_slices.h"
 #include "passes/integer_products.h"
@@ -58,6 +59,7 @@ constexpr Pass kPasses[] = {
     {"cse", cse, "compute equal nodes once"},
     {"canonical_views", canonical_views, "merge and drop views"},
     {"simplify", simplify, "exact algebra"},
+    {"forward_substitution", forward_substitution, "rows that are solved one after the other become one triangular system"},
     {"keep_bytes", keep_bytes, "quantised values stay bytes through pools and requantisation", For::cpus},
     {"integer_products", integer_products, "quantised operands are multiplied as bytes", For::cpus},
     {"drop_limits", drop_limits, "clamps that a known range of values makes needless"},
@@ -105,7 +107,7 @@ constexpr Pass kPasses[] = {
      "small products side by side in memory, and column-major matrices times a vector, get a lane each", For::cpus},
     {"stored_bytes", stored_bytes, "weights of products that the archive stores in bytes are integers with scales"},
     {"scales_behind", scales_behind, "scales of int8 weights are applied to the sums", For::cpus},
-    {"products_of_few_terms", products_of_few_terms, "products of few terms and columns are written out as sums", For::cpus},
+    {"products_of_few_terms", products_of_few_terms, "products of few terms are written out as sums"},
     {"canonical_views", canonical_views, "again, around written-out products"},
     {"quantize_weights", quantize_weights, "rounded weights of products are constants of few bits (--weights)"},
     {"check_state_writes", check_state_writes, "where states are written is checked before anything is"},

@@ -75,6 +75,28 @@ N = Dim("n", min=2, max=256)
 case_of("cholesky_small", factored, lambda: (positive(40, 5), R(40, 5, 3)))
 case_of("cholesky_f64", factored, lambda: (positive(70, dtype=torch.float64), R(70, 40, dtype=torch.float64)))
 case_of("cholesky_dynamic", factored, *[lambda n=n: (positive(2, n), R(2, n, 1)) for n in (9, 2, 33, 100)], dims=({1: N, 2: N}, {1: N}))
+
+
+def rows_in_turn(x, product):
+    """Each row takes what the rows before it were made, as in chunks of gated delta nets."""
+    a = x.clone()
+    for i in range(1, a.shape[-1]):
+        row, square = a[..., i, :i].clone(), a[..., :i, :i].clone()
+        a[..., i, :i] = row + (row.unsqueeze(-2) @ square).squeeze(-2) if product else row + (row.unsqueeze(-1) * square).sum(-2)
+    return a
+
+
+def broken(*dims, dtype=torch.float32):
+    x = R(*dims, dims[-1], dtype=dtype) / dims[-1]
+    x[..., 5, 2], x[..., 4, 7], x[..., 8, 1] = float("nan"), 3, float("inf")
+    return x
+
+
+case_of("triangle_rows_f32", lambda x, y: (rows_in_turn(x, False), rows_in_turn(y.tril(-1), True) + torch.eye(y.shape[-1])), lambda: (broken(3, 40), R(2, 2, 11, 11) / 11))
+case_of("triangle_rows_f64", lambda x, y: (rows_in_turn(x, True), torch.linalg.solve_triangular(y.triu() + 3 * torch.eye(33, dtype=y.dtype), y, upper=True)),
+        lambda: (broken(9, dtype=torch.float64), R(5, 33, 33, dtype=torch.float64)))
+
+
 def systems(x, b):
     sign, size = torch.linalg.slogdet(x)
     p, l, u = torch.linalg.lu(x)
@@ -236,6 +258,9 @@ recurrent("lstm_long", lambda: nn.LSTM(10, 96), steps=60)
 
 # ---- fused loops: long rows, scans
 case_of("scan_long", lambda x: (x.cumsum(1), x.cumsum(0), x[:, :700].cumprod(1), x.logcumsumexp(1)), lambda: (R(3, 5001) * 0.01 + 1,))
+case_of("scan_across", lambda x, m, s: (s * torch.where(m, x[..., None].expand(-1, -1, 45), 0.0).cumsum(-2).masked_fill(~m, float("-inf")).exp(), s.cumsum(0)),
+        lambda: (R(300, 45), torch.ones(45, 45).tril(-1).bool(), R(300, 45, 45)))
+case_of("product_few_terms", lambda a, b, c: (torch.exp(a) @ b, (b.mT @ a.mT).relu(), c @ b[0, :, :5]), lambda: (R(40, 2, 3), R(40, 3, 130), R(70, 3)))
 case_of("scan_indices", lambda x, y: (*x.cummax(1), *x.cummin(0), *y.cummax(1)), lambda: (R(5, 700), RI(0, 50, (4, 300))))
 case_of("scan_kept", lambda x: (x.cumsum(1) / x.cumsum(1).amax(1, keepdim=True), torch.softmax(x.cumsum(1), 1)), lambda: (torch.rand(3, 900),))
 case_of("scan_types", lambda x, y: (x.cumsum(1), y.cumsum(1), y.bool().cumsum(0), (x + 1).cumsum(0)), lambda: (R(5, 65).double(), RI(-9, 9, (6, 77))))

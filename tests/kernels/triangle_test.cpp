@@ -125,10 +125,11 @@ TEST_CASE("triangular systems", "[triangle]") {
     for (int i = 0; i < 60; ++i) {
       if (!runs_here(e.isa)) continue;
       constexpr int64_t kColumns[] = {0, 1, 2, 5, 31, 32, 33, 70};
-      const int64_t count = static_cast<int64_t>(rng() % 4), n = order(rng), k = kColumns[rng() % std::size(kColumns)];
-      const aotc_solve_triangular_config cfg = {static_cast<int32_t>(rng() % 2), static_cast<int32_t>(rng() % 2)};
+      const bool below = rng() % 3 == 0;
+      const int64_t count = static_cast<int64_t>(rng() % 4), n = order(rng), k = below ? n : kColumns[rng() % std::size(kColumns)];
+      const aotc_solve_triangular_config cfg = {static_cast<int32_t>(!below && rng() % 2), static_cast<int32_t>(rng() % 2), below};
       INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " " << count << " of order " << n << ", " << k << " columns, upper " << cfg.upper
-                 << " unit " << cfg.unit);
+                 << " unit " << cfg.unit << " below " << cfg.below);
       Buffer a(count * n * n, e.dtype), b(count * n * k, e.dtype), x(count * n * k, e.dtype);
       a.fill(rng), b.fill(rng);
       for (int64_t m = 0; m < count; ++m)
@@ -152,7 +153,10 @@ TEST_CASE("triangular systems", "[triangle]") {
             double sum = 0;
             for (int64_t j = cfg.upper ? r : 0; j < (cfg.upper ? n : r + 1); ++j)
               sum += (j == r && cfg.unit ? 1.0 : a.get((m * n + r) * n + j)) * x.get((m * n + j) * k + c);
-            good &= std::fabs(sum - b.get((m * n + r) * k + c)) <= 16 * epsilon(e.dtype);
+            if (cfg.below && c >= r)
+              good &= x.get((m * n + r) * k + c) == b.get((m * n + r) * k + c);
+            else
+              good &= std::fabs(sum - b.get((m * n + r) * k + c)) <= 16 * epsilon(e.dtype);
           }
       CHECK(good);
     }

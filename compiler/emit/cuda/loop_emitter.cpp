@@ -249,7 +249,7 @@ std::string LoopEmitter::group(const std::vector<InstId>& insts, const std::stri
          pad + "}\n";
 }
 
-std::set<InstId> LoopEmitter::taken(const std::vector<InstId>& insts) const {
+std::set<InstId> LoopEmitter::read_by(const std::vector<InstId>& insts) const {
   std::set<InstId> out;
   for (InstId id : insts) {
     const Inst& i = k_.insts[id];
@@ -259,6 +259,11 @@ std::set<InstId> LoopEmitter::taken(const std::vector<InstId>& insts) const {
       for (uint32_t n = 0; n < k_.insts.size(); ++n)
         if (k_.insts[static_cast<InstId>(n)].bind == s) out.insert(static_cast<InstId>(n));
   }
+  return out;
+}
+
+std::set<InstId> LoopEmitter::taken(const std::vector<InstId>& insts) const {
+  std::set<InstId> out = read_by(insts);
   for (InstId id : insts) out.erase(id);
   std::erase_if(out, [&](InstId id) { return alike_in_lanes(id); });
   return out;

@@ -69,7 +69,9 @@ class LoopEmitter {
   /// The code of `insts` for `lanes` points from the current values of the loop variables on, the linear one being `linear`.
   std::string group(const std::vector<InstId>& insts, const std::string& linear, int indent);
   // ---- serial: several rows of a thread; what one block hands to another is kept for each of them ---------------------------------------
-  /// Instructions of other blocks that these use, in order; not those that are alike for all rows.
+  /// Instructions whose values these use: as arguments, masks or in places.
+  std::set<InstId> read_by(const std::vector<InstId>& insts) const;
+  /// Of these, those of other blocks; not those that are alike for all rows.
   std::set<InstId> taken(const std::vector<InstId>& insts) const;
   std::set<InstId> handed() const;
   std::string taken_up(const std::vector<InstId>& insts, int indent);
@@ -109,6 +111,9 @@ class LoopEmitter {
   /// point.
   std::string scans(const loop::Block& b, const std::vector<InstId>& running);
   std::string serial();
+  /// Of a block that stores, points of `inner` several at a time, whose loads are all under way before the first of them is waited for: the
+  /// compiler does not move them across stores. Declares the loop variables of a point by `point`. Empty where nothing can come first.
+  std::string loaded_ahead(const loop::Block& b, const std::string& point);
 
   const LoopKernel& k_;
   const LoopLaunch& launch_;

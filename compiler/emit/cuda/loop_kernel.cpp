@@ -17,6 +17,7 @@ using loop::ParamId;
 using loop::ParamRole;
 
 namespace {
+constexpr size_t kAhead = 8, kFewHeld = 4, kMostHeld = 8;  // points whose loads come first, half as many of more than a few loads
 constexpr int64_t kUnrolled = 160;  // instructions of a thread's rows, all points together: their loads are under way together
 }  // namespace
 
@@ -152,15 +153,58 @@ std::string LoopEmitter::serial() {
     }
     std::vector<InstId> reduces = of_kind(b, InstKind::reduce), running = of_kind(b, InstKind::scan);
     out += declare_accumulators(reduces, 4) + declare_accumulators(running, 4);
-    out += "    for (i64 inner = 0; inner < inner_points; ++inner) {\n" + decode(k_.inner, "inner", 6);
+    std::string point = decode(k_.inner, "inner", 6);
     if (!running.empty() && k_.inner.size() > 1) {  // a scan runs along the last inner var and starts again for each of the others
       std::string restart;
       for (InstId id : running) restart += fmt::format(" r{} = {}::init();", idx(id), reducer(k_, k_.insts[id]));
-      out += fmt::format("      if ({} == 0) {{{} }}\n", names_.symbol(k_.inner.back().sym), restart);
+      point += fmt::format("      if ({} == 0) {{{} }}\n", names_.symbol(k_.inner.back().sym), restart);
     }
-    out += code_of(b.insts, names_, rules(""), 6) + "    }\n" + read_accumulators(reduces, false, 4);
+    out += "    i64 inner = 0;\n" + loaded_ahead(b, point);
+    out += "    for (; inner < inner_points; ++inner) {\n" + point + code_of(b.insts, names_, rules(""), 6) + "    }\n";
+    out += read_accumulators(reduces, false, 4);
   }
   return out + "  }\n";
+}
+
+std::string LoopEmitter::loaded_ahead(const loop::Block& b, const std::string& point) {
+  if (of_kind(b, InstKind::store).empty()) return {};
+  const std::set<InstId> here(b.insts.begin(), b.insts.end());
+  // Loads, and what their places and masks are computed from, where nothing of it waits for a sum.
+  std::set<InstId> early, needed, held;
+  for (InstId id : b.insts) {
+    const Inst& i = k_.insts[id];
+    if (i.kind == InstKind::store || i.kind == InstKind::reduce || i.kind == InstKind::scan) continue;
+    if (i.kind == InstKind::load && k_.params[i.param].role != ParamRole::input) continue;
+    const std::set<InstId> from = read_by({id});
+    if (std::any_of(from.begin(), from.end(), [&](InstId x) { return here.count(x) && !early.count(x); })) continue;
+    early.insert(id);
+    if (i.kind != InstKind::load) continue;
+    held.insert(id);
+    std::vector<InstId> todo = {id};
+    while (!todo.empty()) {
+      const InstId x = todo.back();
+      todo.pop_back();
+      if (!here.count(x) || !needed.insert(x).second) continue;
+      const std::set<InstId> args = read_by({x});
+      todo.insert(todo.end(), args.begin(), args.end());
+    }
+  }
+  if (held.empty() || held.size() > kMostHeld) return {};
+  const size_t ahead = held.size() > kFewHeld ? kAhead / 2 : kAhead;
+  std::vector<InstId> first, then;
+  for (InstId id : b.insts) {
+    if (needed.count(id)) first.push_back(id);
+    if (!held.count(id)) then.push_back(id);
+  }
+  std::string out = fmt::format("    for (; inner + {0} <= inner_points; inner += {0}) {{\n      const i64 first_inner = inner;\n", ahead);
+  for (InstId id : held) out += fmt::format("      {} {}_of[{}];\n", c_type(k_.insts[id].dtype), names_.inst(id), ahead);
+  const std::string each =
+      fmt::format("#pragma unroll\n      for (int e = 0; e < {}; ++e) {{\n      const i64 inner = first_inner + e;\n", ahead);
+  out += each + decode(k_.inner, "inner", 6) + code_of(first, names_, rules(""), 6);
+  for (InstId id : held) out += fmt::format("      {0}_of[e] = {0};\n", names_.inst(id));
+  out += "      }\n" + each + point;
+  for (InstId id : held) out += fmt::format("      const {0} {1} = {1}_of[e];\n", c_type(k_.insts[id].dtype), names_.inst(id));
+  return out + code_of(then, names_, rules(""), 6) + "      }\n    }\n";
 }
 
 std::string emit_loop_kernel(const LoopKernel& k, const LoopLaunch& launch, const std::string& symbol) {

@@ -70,7 +70,10 @@ class SolveTriangular final : public LibraryForm {
   }
   std::string config(const loop::Kernel&, const LibraryKernel& k, const Choice&, Isa, const std::string& name) const override {
     ConfigText c("aotc_solve_triangular_config", name);
-    return c.add("upper", flag(k, Attr::upper, false)).add("unit", flag(k, Attr::unit, false)).str();
+    return c.add("upper", flag(k, Attr::upper, false))
+        .add("unit", flag(k, Attr::unit, false))
+        .add("below", flag(k, Attr::below, false))
+        .str();
   }
 };
 

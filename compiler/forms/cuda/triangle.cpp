@@ -129,22 +129,66 @@ class QrFactors final : public Triangles {
   static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
 };
 
+/// Columns of one matrix that the threads of a block have; 0: a column is a warp's.
+struct ColumnsOfBlock {
+  int columns = 0;
+  static std::span<const Member<ColumnsOfBlock>> members() {
+    static constexpr Member<ColumnsOfBlock> kRows[] = {{{"columns", 0, kBlockThreads, 32}, &ColumnsOfBlock::columns}};
+    return kRows;
+  }
+};
+
 class SolveTriangular final : public Triangles {
  public:
   std::string_view name() const override { return "cuda_solve_triangular"; }
+  std::span<const Field> fields() const override { return fields_of<ColumnsOfBlock>(); }
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override { return fits_algorithm(k, "solve_triangular"); }
-  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
-    return units_step(k, k.sizes[0] * k.sizes[2], kWarps);
+  std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
+    const int64_t count = at_least_one(k.sizes[0], s), n = at_least_one(k.sizes[1], s), columns = at_least_one(k.sizes[2], s);
+    const auto order = k.sizes[1].as_const();
+    const GpuCosts& u = gpu_costs(s.machine);
+    auto ns = [&](double warps, double at_once, double row) {
+      return u.launch + std::max(1.0, warps / (s.machine.cores * at_once)) * static_cast<double>(n) * row;
+    };
+    const double terms = static_cast<double>(n) / 2;  // of a row, on average
+    std::vector<Candidate> all = {
+        {pack(*this, ColumnsOfBlock{0}), Fit::yes(),
+         ns(static_cast<double>(count * columns), u.triangle_warps, u.triangle_warp_row + terms / 32 * u.triangle_warp_term)}};
+    for (int threads = 32; threads <= kBlockThreads && order; threads *= 2) {
+      if (threads > 32 && threads / 2 >= columns) break;
+      if (shared_bytes(*order, threads) > s.machine.shared_bytes) break;
+      const auto warps = static_cast<double>(count * ceil_div(columns, int64_t{threads}) * (threads / 32));
+      all.push_back({pack(*this, ColumnsOfBlock{threads}), Fit::yes(),
+                     ns(warps, u.triangle_lane_warps, u.triangle_lane_row + terms * u.triangle_lane_term)});
+    }
+    return all;
   }
-  std::string source(const LibraryKernel& k, const Site&, const Choice&, const std::string& symbol) const override {
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
+    const int columns = unpack<ColumnsOfBlock>(c).columns;
+    if (columns == 0) return units_step(k, k.sizes[0] * k.sizes[2], kWarps);
+    StepSpec f = units_step(k, k.sizes[0] * ceildiv(k.sizes[2], columns), 1);
+    f.block[0] = columns;
+    f.max_smem_bytes = shared_bytes(*k.sizes[1].as_const(), columns);
+    f.smem_bytes = f.max_smem_bytes;
+    return f;
+  }
+  std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const DType t = values_of(k);
-    return emit::cuda::kernel("triangle.cuh", symbol, 3, 3, 1, kBlockThreads,
-                              fmt::format("  solve_triangular<{}, {}, {}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n",
-                                          emit::cuda::c_type(t), flag(k, Attr::upper, false), flag(k, Attr::unit, false), kBlockThreads,
-                                          pointer(t, 0), pointer(t, 1), pointer(t, 2, true)));
+    const int columns = unpack<ColumnsOfBlock>(c).columns, threads = columns ? columns : kBlockThreads;
+    return emit::cuda::kernel(
+        "triangle.cuh", symbol, 3, 3, 1, threads,
+        fmt::format("{}  solve_triangular{}<{}, System<{}, {}, {}>, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]{});\n",
+                    columns ? "  extern __shared__ __align__(16) char shared[];\n" : "", columns ? "_lanes" : "", emit::cuda::c_type(t),
+                    flag(k, Attr::upper, false), flag(k, Attr::unit, false), flag(k, Attr::below, false), threads, pointer(t, 0),
+                    pointer(t, 1), pointer(t, 2, true), columns ? ", reinterpret_cast<double*>(shared)" : ""));
   }
+
+ private:
+  /// Both operands as doubles, the matrix's rows rounded up (kernels/cuda/triangle.cuh).
+  static int64_t shared_bytes(int64_t n, int64_t columns) { return (ceil_div(n, kTogether) * kTogether + columns) * n * 8; }
+  static constexpr int64_t kTogether = 4;
 };
 
 }  // namespace

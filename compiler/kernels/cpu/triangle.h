@@ -16,6 +16,7 @@ struct TriangularSystem {
   T* x;
   int64_t n, k;  ///< k: from a row of b and x to the next
   double* solved;
+  int64_t first;  ///< of the columns; read with cfg.below alone
 
   void add_product(Row& sum, int64_t i, int64_t j) const {
     sum += static_cast<double>(a[i * n + j]) * *reinterpret_cast<const Memory*>(solved + j * C);
@@ -31,29 +32,31 @@ struct TriangularSystem {
       for (int p = 0; p < half; ++p) parts[p] += parts[p + half];
     row -= parts[0];
   }
-  void solve(bool upper, bool unit) const {
+  void solve(const aotc_solve_triangular_config& cfg) const {
+    const bool upper = cfg.upper;
     for (int64_t step = 0; step < n; ++step) {
       const int64_t i = upper ? n - 1 - step : step;
       double values[C];
       for (int c = 0; c < C; ++c) values[c] = static_cast<double>(b[i * k + c]);
       Row row = *reinterpret_cast<const Memory*>(values);
       reduce(row, i, upper ? i + 1 : 0, upper ? n : i);
-      if (!unit) row /= static_cast<double>(a[i * n + i]);
+      if (!cfg.unit) row /= static_cast<double>(a[i * n + i]);
       double* const kept = solved + i * C;
       *reinterpret_cast<Memory*>(kept) = row;
+      if (cfg.below)
+        for (int64_t c = max_of<int64_t>(i - first, 0); c < C; ++c) kept[c] = values[c];
       for (int c = 0; c < C; ++c) x[i * k + c] = static_cast<T>(kept[c]);
     }
   }
 };
 
-/// Columns C at a time while there are as many, the rest by halves of C.
+/// Columns from `first` to `end`, C at a time while there are as many, the rest by halves of C. b, x: of column 0.
 template <int C, class T>
-void solve_columns(const T* a, const T* b, T* x, int64_t n, int64_t k, int64_t columns, double* solved,
+void solve_columns(const T* a, const T* b, T* x, int64_t n, int64_t k, int64_t first, int64_t end, double* solved,
                    const aotc_solve_triangular_config& cfg) {
-  int64_t first = 0;
-  for (; first + C <= columns; first += C) TriangularSystem<C, T>{a, b + first, x + first, n, k, solved}.solve(cfg.upper, cfg.unit);
+  for (; first + C <= end; first += C) TriangularSystem<C, T>{a, b + first, x + first, n, k, solved, first}.solve(cfg);
   if constexpr (C > 1)
-    if (first < columns) solve_columns<C / 2>(a, b + first, x + first, n, k, columns - first, solved, cfg);
+    if (first < end) solve_columns<C / 2>(a, b, x, n, k, first, end, solved, cfg);
 }
 
 template <class T>
@@ -61,10 +64,10 @@ void solve_triangular(const aotc_kargs* args, int64_t begin, int64_t end) {
   const auto* cfg = static_cast<const aotc_solve_triangular_config*>(args->config);
   const int64_t n = args->size[1], k = args->size[2], blocks = ceil_div(k, AOTC_TRIANGLE_COLUMNS);
   for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t m = unit / blocks, first = unit % blocks * AOTC_TRIANGLE_COLUMNS, at = m * n * k + first;
-    solve_columns<AnyVec<double>::kLanes>(static_cast<const T*>(args->ptr[0]) + m * n * n, static_cast<const T*>(args->ptr[1]) + at,
-                                          static_cast<T*>(args->ptr[2]) + at, n, k, min_of<int64_t>(AOTC_TRIANGLE_COLUMNS, k - first),
-                                          static_cast<double*>(args->scratch), *cfg);
+    const int64_t m = unit / blocks, first = unit % blocks * AOTC_TRIANGLE_COLUMNS;
+    solve_columns<AnyVec<double>::kLanes>(static_cast<const T*>(args->ptr[0]) + m * n * n, static_cast<const T*>(args->ptr[1]) + m * n * k,
+                                          static_cast<T*>(args->ptr[2]) + m * n * k, n, k, first,
+                                          min_of<int64_t>(k, first + AOTC_TRIANGLE_COLUMNS), static_cast<double*>(args->scratch), *cfg);
   }
 }
 

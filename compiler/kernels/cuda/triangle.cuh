@@ -157,17 +157,78 @@ template <int Warps, int Threads> AOTC_DI void qr(const double* x, double* packe
   }
 }
 
+// What is solved: a's triangle, whether its diagonal counts as ones, whether x is b but left of its own diagonal.
+template <bool Upper_, bool Unit_, bool Below_> struct System {
+  static constexpr bool Upper = Upper_, Unit = Unit_, Below = Below_;
+};
+
 // A warp a column.
-template <class T, bool Upper, bool Unit, int Threads> AOTC_DI void solve_triangular(const T* a, const T* b, T* x, i64 count, i64 n, i64 k) {
+template <class T, class S, int Threads> AOTC_DI void solve_triangular(const T* a, const T* b, T* x, i64 count, i64 n, i64 k) {
   constexpr int warps = Threads / 32;
   for (i64 column = i64(blockIdx.x) * warps + threadIdx.x / 32; column < count * k; column += i64(gridDim.x) * warps) {
     const i64 matrix = column / k, at = matrix * n * k + column % k;
     const T* const m = a + matrix * n * n;
     for (i64 step = 0; step < n; ++step) {
-      const i64 i = Upper ? n - 1 - step : step, from = Upper ? i + 1 : 0, known = step;
+      const i64 i = S::Upper ? n - 1 - step : step, from = S::Upper ? i + 1 : 0, known = step;
       const double rest = static_cast<double>(b[at + i * k]) - warp_dot(m + i * n + from, 1, x + at + from * k, k, known);
-      if ((threadIdx.x & 31) == 0) x[at + i * k] = T(Unit ? rest : rest / static_cast<double>(m[i * n + i]));
+      if ((threadIdx.x & 31) == 0) {
+        if (S::Below && column % k >= i)
+          x[at + i * k] = b[at + i * k];
+        else
+          x[at + i * k] = T(S::Unit ? rest : rest / static_cast<double>(m[i * n + i]));
+      }
       __syncwarp();
     }
+  }
+}
+
+// A thread a column, a block `Threads` columns of one matrix, kTogether rows at a time. shared: n * (pitch + Threads) doubles, pitch being n
+// rounded up to kTogether: a's triangle, then x. Steps count rows in the order in which they are solved: of step t what it takes of each
+// later one lies together.
+constexpr int kTogether = 4;
+template <class T, class S, int Threads>
+AOTC_DI void solve_triangular_lanes(const T* a, const T* b, T* x, i64 count, i64 n, i64 k, double* shared) {
+  struct alignas(16) Pair {
+    double v[2];
+  };
+  const i64 pitch = (n + kTogether - 1) / kTogether * kTogether, groups = (k + Threads - 1) / Threads;
+  double* const taken = shared;
+  double* const solved = shared + n * pitch + threadIdx.x;
+  const auto row_of = [&](i64 step) { return S::Upper ? n - 1 - step : step; };
+  for (i64 unit = blockIdx.x; unit < count * groups; unit += gridDim.x) {
+    const i64 matrix = unit / groups, column = unit % groups * Threads + threadIdx.x, at = matrix * n * k + column;
+    for (i64 e = threadIdx.x; e < n * n; e += Threads) {
+      const i64 step = row_of(e / n), of = row_of(e % n);
+      if (of <= step) taken[of * pitch + step] = static_cast<double>(a[matrix * n * n + e]);
+    }
+    __syncthreads();
+    for (i64 step = 0; column < k && step < n; step += kTogether) {
+      double right[kTogether], sum[kTogether] = {}, made[kTogether];
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) right[r] = step + r < n ? static_cast<double>(b[at + row_of(step + r) * k]) : 0.0;
+#pragma unroll 4
+      for (i64 t = 0; t < step; ++t) {
+        const double v = solved[t * Threads];
+#pragma unroll
+        for (int r = 0; r < kTogether; r += 2) {
+          const Pair two = *reinterpret_cast<const Pair*>(taken + t * pitch + step + r);
+          sum[r] += two.v[0] * v, sum[r + 1] += two.v[1] * v;
+        }
+      }
+#pragma unroll
+      for (int r = 0; r < kTogether; ++r) {
+        if (step + r >= n) break;
+        const i64 row = row_of(step + r);
+        double rest = right[r] - sum[r];
+#pragma unroll
+        for (int q = 0; q < r; ++q) rest -= taken[(step + q) * pitch + step + r] * made[q];
+        if (!S::Unit) rest /= taken[(step + r) * pitch + step + r];
+        if (S::Below && column >= row) rest = right[r];
+        made[r] = rest;
+        solved[(step + r) * Threads] = rest;
+        x[at + row * k] = T(rest);
+      }
+    }
+    __syncthreads();
   }
 }

@@ -344,7 +344,8 @@ TEST_CASE("CUDA forms of whole-tensor algorithms") {
     CHECK(field(library("cholesky", t, 3, {50000, 6, 6}), "warps") == 1);
     CHECK(field(library("cholesky", t, 3, {1, 500, 500}), "warps") == 8);
     checked(library("cholesky", t, 3, {3, 100, 100}));
-    checked(library("solve_triangular", t, 3, {3, 100, 7}));
+    CHECK(field(library("solve_triangular", t, 3, {3, 500, 7}), "columns") == 0);  // no room in shared memory
+    CHECK(field(library("solve_triangular", t, 3, {256, 64, 64}), "columns") > 0);
   }
   checked(library("lu", DType::f64, 4, {3, 100, 90}));
   checked(library("qr", DType::f64, 3, {3, 100, 90}));
@@ -441,13 +442,15 @@ TEST_CASE("the CUDA text of whole-tensor algorithms compiles") {
           m.kernels.push(x);
         }
       }
-    for (const bool upper : {false, true}) {
-      LibraryKernel x = library("solve_triangular", t, 3, {3, 100, 7});
-      x.name += fmt::format("_{}", upper);
-      x.attrs[Attr::upper] = upper;
-      x.attrs[Attr::unit] = upper;
-      m.kernels.push(x);
-    }
+    for (const bool upper : {false, true})
+      for (const int64_t columns : {7, 64}) {
+        LibraryKernel x = library("solve_triangular", t, 3, {3 * columns, 64, columns});
+        x.name += fmt::format("_{}_{}", upper, columns);
+        x.attrs[Attr::upper] = upper;
+        x.attrs[Attr::unit] = upper;
+        x.attrs[Attr::below] = !upper && columns == 64;
+        m.kernels.push(x);
+      }
     compiles(m, 2);
   }
   for (DType t : kFloats)

@@ -364,6 +364,7 @@ enum { AOTC_TRIANGLE_COLUMNS = 32 };
 typedef struct aotc_solve_triangular_config {
   int32_t upper; /* which triangle of a is read */
   int32_t unit;  /* its diagonal counts as ones */
+  int32_t below; /* k == n, not upper: x is solved left of its diagonal, elsewhere it is b */
 } aotc_solve_triangular_config;
 static inline int64_t aotc_solve_triangular_scratch_bytes(int64_t n, int64_t k) {
   const int64_t columns = AOTC_TRIANGLE_COLUMNS;
