@@ -77,20 +77,25 @@ for name in ("plain", "transposed", "groups"):
 
 
 class Parts(nn.Module):
-    """Products of float32 with weights that are stored in two parts, of any order; weights that are infinite or none, too."""
+    """Products of float32 with weights that are stored in two parts, of any order; weights that are infinite or none, too. across: of rows that
+    are columns in memory."""
 
-    def __init__(self, odd=False):
+    def __init__(self, odd=False, across=False):
         super().__init__()
+        self.across = across
         self.a, self.b, self.c = nn.Linear(132, 260), nn.Linear(260, 72), nn.Parameter(R(132, 136) / 11)
         if odd:
             with torch.no_grad():
                 self.a.weight[3, 5], self.a.weight[7, 0], self.a.weight[9, 1], self.c[2, 2] = float("inf"), float("nan"), 3.4e38, 1e-42
 
     def forward(self, x):
+        if self.across:
+            x = x.mT
         return self.b(F.gelu(self.a(x))), x @ self.c
 
 
 CASES["product_parts_f32"] = lambda: (Parts(), [(R(n, 132),) for n in (1000, 1, 65, 2049)], ({0: Dim("rows", min=1, max=4096)},))
+CASES["product_parts_left_f32"] = lambda: (Parts(False, across=True), [(R(132, 600),)], None)
 CASES["product_parts_odd_f32"] = lambda: (Parts(True), [(odd_numbers(600, 132),)], None)
 CASES["conv_windows_odd_f32"] = lambda: (Last(nn.Conv2d(64, 40, 3, padding=1)), [(few_image("f32", 2, 45, 43, 64),)], None)
 

@@ -240,6 +240,8 @@ for name, make in {"tensor": lambda: Scaled(256, 264, False), "rows": lambda: Sc
 # ---- float32 at its accuracy, both operands computed: the right one is taken apart in the kernel, as it lies in memory or turned
 case_of("product_apart_along_f32", lambda x, y: (x @ y.mT, torch.relu(x[0] @ y[0].mT)), lambda: (R(3, 130, 72), R(3, 196, 72)))
 case_of("product_apart_across_f32", lambda x, y: x @ y, lambda: (R(2, 140, 100), R(2, 100, 132)))
+case_of("product_apart_left_f32", lambda x, y, z: (x.mT @ y, x.mT @ z.mT, torch.relu(x[0].mT @ y[0])), lambda: (R(2, 100, 140), R(2, 100, 132), R(2, 132, 100)))
+case_of("product_apart_left_odd_f32", lambda x, y: x.mT @ y, lambda: (odd_numbers(64, 128), R(64, 128).round()), lambda: (R(64, 128).round(), odd_numbers(64, 128)))
 case_of("product_apart_odd_f32", lambda x, y, z: (x @ y.mT, x @ z), lambda: (odd_numbers(128, 64), R(192, 64).round(), R(64, 128).round()), lambda: (R(128, 64).round(), odd_numbers(192, 64), odd_numbers(64, 128)))
 case_of("distances", lambda x, y: (torch.cdist(x, y), torch.cdist(x[:, :9], y[:, :20]), torch.cdist(x, y, p=1.0)), lambda: (R(2, 40, 20), R(2, 33, 20)))
 

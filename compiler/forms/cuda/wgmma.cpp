@@ -81,7 +81,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
     if (s.syms.interval(k.k).min < 1) return refuse("k may be 0");
     if (const auto runs = k.runs ? k.runs->count.as_const() : 1; !runs || *runs > kMostRunsInTable)
       return refuse("it takes a fixed number of runs, at most {}", kMostRunsInTable);
-    if (const Fit a = takes_mapped_operand(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = takes_mapped_operand(k, k.a, "a", s.syms, products_ > 1); !a) return a;
     if (products_ > 1 && !apart_) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
     if (apart_ && parts_of(k)) return refuse("b is a weight, which is stored in two parts");
     if (apart_) return takes_mapped_operand(k, k.b, "b", s.syms, true);
@@ -112,9 +112,10 @@ class Wgmma final : public FormOf<MatmulKernel> {
     f.grid[0] = t.split > 1 ? tiles * t.split : min(tiles, int64_t{s.machine.cores} * wgmma_resident(t));
     f.max_smem_bytes = t.smem_bytes();
     f.smem_bytes = f.max_smem_bytes;
-    const TensorMap a = map_of(k, k.a, *order_of(k, k.a, s.syms), t.swap ? t.cols : t.rows());
+    TensorMap a = map_of(k, k.a, *order_of(k, k.a, s.syms), t.swap ? t.cols : t.rows());
     TensorMap b = stored() ? map_of_parts(k, t.cols) : map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.cols);
     if (t.apart == WgmmaTile::Apart::across_k) b.swizzle_bytes = 0, b.box[0] = t.cols;
+    if (products_ > 1 && order_of(k, k.a, s.syms) == OperandOrder::across_k) a.swizzle_bytes = 0, a.box[0] = t.rows();
     f.maps = t.swap ? std::vector{b, a} : std::vector{a, b};
     return f;
   }

@@ -53,7 +53,7 @@ struct WgmmaTile {
                 "tile shape");
   static_assert(RightAlongK || Apart || Cols % 64 == 0, "64 lines across k go together");
   static_assert(Split == 1 || !PingPong, "blocks that share k have one tile");
-  static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && LeftAlongK && (RightAlongK || Apart) && !Swap), "parts of the left operand are made line by line");
+  static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && (RightAlongK || Apart) && !Swap), "parts of the left operand are made line by line");
   static_assert(!Apart || (Products > 1 && Consumers > 1), "warps beside the one that copies");
   static_assert(!LeftBits || (Swap && sizeof(T) == 2 && WarpRows == 64 && LeftAlongK && Early == 0 && Products == 1), "weights of few bits");
 };
@@ -109,7 +109,7 @@ template <class Tile> AOTC_DI int wgmma_copied(int stage) {
 template <class Tile, class Problem, bool Left>
 AOTC_DI void wgmma_copy(const Problem& p, const TensorMap& map, u32 stage, u32 barrier, const WgmmaPlace& at, int k) {
   constexpr bool along = Left ? Tile::left_along_k : Tile::right_along_k, is_a = Left != Tile::swap;
-  constexpr int lines = Left ? Tile::rows : Tile::cols, boxes = along || Tile::apart ? 1 : lines / 64;
+  constexpr int lines = Left ? Tile::rows : Tile::cols, boxes = along || Tile::products > 1 ? 1 : lines / 64;
   const u32 to = Left ? stage : stage + Tile::right_at;
   const int line = is_a ? at.row : at.n_begin + at.column;
   if constexpr (Left && Tile::left_bits != 0) {
@@ -278,14 +278,21 @@ struct WgmmaParts {
   u32 high[4][4], low[4][4];
   int stage;
 };
-// row: the lane's line of the stage.
-AOTC_DI void wgmma_take_parts(WgmmaParts& to, const char* row, int line) {
-  const int upper = int(threadIdx.x & 31) >> 4;
+// left: the stage's left operand, by lines of k, swizzled, or across k, whole lines of Tile::rows. first: the warp's first line.
+template <class Tile> AOTC_DI void wgmma_take_parts(WgmmaParts& to, const char* left, int first) {
+  const int lane = threadIdx.x & 31;
   const auto load = [&](int i, float (&v)[4]) {
-    u32 raw[4];
-    load_matrices(raw, row + (((i * 2 + upper) ^ (line & 7)) << 4));
+    if constexpr (Tile::left_along_k) {
+      const int line = first + (lane & 15);
+      u32 raw[4];
+      load_matrices(raw, left + line * 128 + (((i * 2 + (lane >> 4)) ^ (line & 7)) << 4));
 #pragma unroll
-    for (int e = 0; e < 4; ++e) v[e] = __uint_as_float(raw[e]);
+      for (int e = 0; e < 4; ++e) v[e] = __uint_as_float(raw[e]);
+    } else {
+      const float* const at = reinterpret_cast<const float*>(left) + (i * 8 + (lane & 3)) * Tile::rows + first + (lane >> 2);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) v[e] = at[(e >> 1) * 4 * Tile::rows + (e & 1) * 8];
+    }
   };
   bool odd = false;
 #pragma unroll
@@ -316,11 +323,11 @@ AOTC_DI float wgmma_restored(float sum) {
 template <class Tile, class Mma, class Issued>
 AOTC_DI void wgmma_sum_parts(float (&acc)[Tile::blocks][Tile::registers], const WgmmaRing& ring, const char* shared, int group, int steps, int& s,
                              u32& parity, const Issued& issued) {
-  const int lane = threadIdx.x & 31, line = (Tile::ping_pong ? 0 : group * 64) + (int(threadIdx.x) >> 5 & 3) * 16 + (lane & 15);
+  const int lane = threadIdx.x & 31, first = (Tile::ping_pong ? 0 : group * 64) + (int(threadIdx.x) >> 5 & 3) * 16;
   const auto take = [&](WgmmaParts& to) {
     barrier_wait(ring.full + 8 * s, parity);
     if (Tile::apart) barrier_wait(ring.ready + 8 * s, parity);
-    wgmma_take_parts(to, shared + s * Tile::stage_bytes + line * 128, line);
+    wgmma_take_parts<Tile>(to, shared + s * Tile::stage_bytes, first);
     to.stage = s;
     if (++s == Tile::stages) s = 0, parity ^= 1;
   };
