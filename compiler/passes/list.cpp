@@ -24,6 +24,7 @@
 #include "passes/mask_ranges.h"
 #include "passes/merge_products.h"
 #include "passes/narrow_convolutions.h"
+#include "passes/narrow_sorts.h"
 #include "passes/open_attention.h"
 #include "passes/operands_in_order.h"
 #include "passes/passes.h"
@@ -113,6 +114,7 @@ constexpr Pass kPasses[] = {
     {"check_state_writes", check_state_writes, "where states are written is checked before anything is"},
     {"add_picked_rows", add_picked_rows, "gathered rows are added without an intermediate (embedding bags)"},
     {"columns_as_rows", columns_as_rows, "gathers along rows read a transposed copy", For::cpus},
+    {"narrow_sorts", narrow_sorts, "64-bit integers of few bits are sorted as such", For::gpus},
     {"split_reductions", split_reductions, "long reductions to few results run in two steps"},
     {"split_scans", split_scans, "scans along few long lines run in parts", For::gpus},
     {"assign_names", assign_names, "a name for every node"},

@@ -58,6 +58,14 @@ void Rewriter::count_uses() {
 }
 
 bool Rewriter::sweep(const Rule& rule) {
+  return sweep_results([&rule](Rewriter& r, const Node& n) -> std::optional<std::vector<ValueId>> {
+    const std::optional<ValueId> to = n.outputs.size() == 1 ? rule(r, n) : std::nullopt;
+    if (!to || *to == n.outputs[0]) return {};
+    return std::vector{*to};
+  });
+}
+
+bool Rewriter::sweep_results(const ResultsRule& rule) {
   count_uses();
   std::vector<ValueId> now(g.values.size());
   for (size_t i = 0; i < now.size(); ++i) now[i] = static_cast<ValueId>(i);
@@ -70,15 +78,16 @@ bool Rewriter::sweep(const Rule& rule) {
     for (ValueId& v : g.nodes[id].inputs) v = current(v);
     const Node n = g.nodes[id];  // a copy: the rule adds nodes
     b.at(n.name, n.source);
-    std::optional<ValueId> to;
-    if (n.outputs.size() == 1) to = rule(*this, n);
-    if (!to || *to == n.outputs[0]) {
+    const std::optional<std::vector<ValueId>> to = rule(*this, n);
+    if (!to) {
       g.order.push_back(id);
       continue;
     }
-    AOTC_CHECK(g.type(*to).dtype == g.type(n.outputs[0]).dtype && same_dims(g, g.type(*to).dims, g.type(n.outputs[0]).dims),
-               "{} is replaced by a value of another type", op_name(n.op));
-    now[idx(n.outputs[0])] = *to;
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      const TensorType &made = g.type(to->at(i)), &was = g.type(n.outputs[i]);
+      AOTC_CHECK(made.dtype == was.dtype && same_dims(g, made.dims, was.dims), "{} is replaced by a value of another type", op_name(n.op));
+      now[idx(n.outputs[i])] = to->at(i);
+    }
     g.nodes[id].dead = true;
     changed = true;
   }

@@ -18,6 +18,9 @@ class Rewriter {
   using Rule = std::function<std::optional<ValueId>(Rewriter&, const Node&)>;
   /// True when something was replaced. The graph is compact afterwards; what is no longer used stays (see dce).
   bool sweep(const Rule& rule);
+  /// The same for nodes of any number of results: what replaces each of them.
+  using ResultsRule = std::function<std::optional<std::vector<ValueId>>(Rewriter&, const Node&)>;
+  bool sweep_results(const ResultsRule& rule);
   /// Sweeps until nothing is replaced.
   static void run(Graph& g, const Rule& rule);
 

@@ -20,6 +20,8 @@ def sorting(name, t):
 
 each({**TYPES, **INTS, "bool": torch.bool}, sorting)
 case_of("sort_long", lambda x: (*torch.sort(x, dim=-1, stable=True), torch.argsort(x[:, :3000], descending=True, stable=True)), lambda: (R(2, 70000),))
+case_of("sort_experts", lambda x: (*torch.sort(torch.topk(x, 3)[1].flatten(), stable=True), *torch.sort(torch.topk(x, 3)[1] - 40000, dim=0, descending=True, stable=True)),
+        lambda: (R(300, 16),))
 case_of("sort_nan", lambda x: (*torch.sort(x, stable=True), *torch.sort(x, descending=True, stable=True)),
         lambda: (torch.tensor([3.0, float("nan"), -0.0, 0.0, float("inf"), -1.0, float("nan"), -float("inf")]),))
 case_of("sort_dynamic", lambda x: tuple(torch.sort(x, stable=True)), *[lambda n=n: (R(3, n),) for n in (20, 1, 1000)], dims=({1: Dim("n", min=1)},))

@@ -1,0 +1,22 @@
+#include "passes/narrow_sorts.h"
+
+#include "passes/rewrite.h"
+#include "passes/value_range.h"
+
+namespace aotc::passes {
+namespace {
+
+std::optional<std::vector<ValueId>> narrow_sort(Rewriter& r, const Node& n) {
+  if (n.op != Op::sort || r.dtype(n.inputs[0]) != DType::i64) return {};
+  const Range x = range_of(r.g, n.inputs[0]);
+  const DType t = x.within(-0x1p15, 0x1p15 - 1) ? DType::i16 : DType::i32;
+  if (!x.within(-0x1p31, 0x1p31 - 1)) return {};
+  const std::vector<ValueId> sorted = r.b.make(Op::sort, {r.b.cast(n.inputs[0], t)}, n.attrs);
+  return std::vector{r.b.cast(sorted[0], DType::i64), sorted[1]};
+}
+
+}  // namespace
+
+void narrow_sorts(Graph& g, PassContext&) { Rewriter(g).sweep_results(narrow_sort); }
+
+}  // namespace aotc::passes
