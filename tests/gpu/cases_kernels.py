@@ -262,6 +262,9 @@ recurrent("lstm_long", lambda: nn.LSTM(10, 96), steps=60)
 case_of("scan_long", lambda x: (x.cumsum(1), x.cumsum(0), x[:, :700].cumprod(1), x.logcumsumexp(1)), lambda: (R(3, 5001) * 0.01 + 1,))
 case_of("scan_across", lambda x, m, s: (s * torch.where(m, x[..., None].expand(-1, -1, 45), 0.0).cumsum(-2).masked_fill(~m, float("-inf")).exp(), s.cumsum(0)),
         lambda: (R(300, 45), torch.ones(45, 45).tril(-1).bool(), R(300, 45, 45)))
+case_of("scan_pieces", lambda x, y, z: (x.cumsum(1), y.cummax(0)[0], (z + 1).cumprod(1), (x * 2).logcumsumexp(1)), lambda: (R(3, 100, 45), R(130, 70), R(2, 65, 33) / 9),
+        lambda: (R(3, 100, 45), R(130, 70), R(2, 65, 33) / 9))
+case_of("scan_pieces_dynamic", lambda x: (x.cumsum(0), x.cummin(0)[0]), *[lambda n=n: (R(n, 45),) for n in (300, 65, 64, 3, 1)], dims=({0: Dim("n", min=1, max=4096)},))
 case_of("product_few_terms", lambda a, b, c: (torch.exp(a) @ b, (b.mT @ a.mT).relu(), c @ b[0, :, :5]), lambda: (R(40, 2, 3), R(40, 3, 130), R(70, 3)))
 case_of("scan_indices", lambda x, y: (*x.cummax(1), *x.cummin(0), *y.cummax(1)), lambda: (R(5, 700), RI(0, 50, (4, 300))))
 case_of("scan_kept", lambda x: (x.cumsum(1) / x.cumsum(1).amax(1, keepdim=True), torch.softmax(x.cumsum(1), 1)), lambda: (torch.rand(3, 900),))

@@ -73,6 +73,33 @@ bool is_wide(const LoopKernel& k, loop::InstId id, SymId lane, int lanes) {
   return step && step->is(1) && k.syms.proves_divisible(index.substitute({{lane, Expr(0)}}), lanes);
 }
 
+bool scans_in_pieces(const LoopKernel& k) {
+  const loop::Block* scans = nullptr;
+  for (const loop::Block& b : k.blocks) {
+    const auto has = [&](InstKind kind) {
+      return std::any_of(b.insts.begin(), b.insts.end(), [&](loop::InstId id) { return k.insts[id].kind == kind; });
+    };
+    if (!b.over_inner) {
+      if (has(InstKind::store)) return false;
+      continue;
+    }
+    if (scans || has(InstKind::reduce) || !has(InstKind::scan)) return false;
+    scans = &b;
+  }
+  if (!scans || k.inner.size() != 1) return false;
+  IdVec<loop::InstId, char> scanned;
+  scanned.raw().resize(k.insts.size());
+  for (loop::InstId id : scans->insts) {
+    const loop::Inst& i = k.insts[id];
+    bool of_scan = i.mask != kNone<loop::InstId> && scanned[i.mask];
+    for (loop::InstId a : i.args) of_scan = of_scan || scanned[a];
+    if (i.bind != kNone<SymId>) return false;
+    if (i.kind == InstKind::scan && of_scan) return false;
+    scanned[id] = of_scan || i.kind == InstKind::scan;
+  }
+  return true;
+}
+
 loop::InstId store_across(const LoopKernel& k, int lanes) {
   constexpr int64_t kMost = 4;
   if (k.outer.empty() || k.inner.size() != 1 || k.blocks.size() != 1) return kNone<loop::InstId>;

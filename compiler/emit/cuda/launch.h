@@ -25,6 +25,7 @@ struct LoopLaunch {
   int rows = 1;         ///< row mapping: of a block; of several, each is a warp's (threads: 32)
   int blocks = 1;       ///< row mapping: of a cluster, which share a row, each `part` neighbours of it
   Expr part = 0;
+  int pieces = 1;                  ///< serial mapping: threads that share an outer point's inner ones, see scans_in_pieces()
   int each = 1;                    ///< neighbours of a thread in a scan over such a row
   int steps = 0;                   ///< row mapping: a thread's groups of lanes, all held in registers; 0: a loop, scratch in shared memory
   int resident = 1;                ///< blocks of one processor that registers must allow
@@ -50,6 +51,10 @@ bool is_wide(const loop::LoopKernel& k, loop::InstId id, SymId lane, int lanes);
 /// channels-last image of few channels out of one whose channels are first): that store, for threads that take `lanes` neighbours and all
 /// of the short loop, or kNone. The short loop: the last outer one.
 loop::InstId store_across(const loop::LoopKernel& k, int lanes);
+
+/// Whether the scans of a serial kernel may run in pieces: one loop over the inner points, each scan of values that need no other one,
+/// nothing stored beside.
+bool scans_in_pieces(const loop::LoopKernel& k);
 
 /// Tile of the tensor-core product (kernels/cuda/gemm.cuh): block_m x block_n x block_k, warps of warp_m x warp_n, k_warps of them for the
 /// same piece of the output, stages of shared memory, a cluster of `split` blocks that share k.

@@ -56,13 +56,12 @@ AccessRules LoopEmitter::rules(const std::string& store_guard) {
   return r;
 }
 
-std::string LoopEmitter::accumulate(InstId id) {
+std::string LoopEmitter::accumulate(InstId id, bool scanned) {
   const Inst& i = k_.insts[id];
   const std::string red = reducer(k_, i), acc = "r" + std::to_string(idx(id)), value = reduced(id);
-  if (i.kind == InstKind::scan)
-    return fmt::format("{0} = {1}::combine({0}, {2}); const {3} {4} = {5};", acc, red, value, c_type(i.dtype), names_.inst(id),
-                       result(id, acc));
-  return fmt::format("{0} = {1}::combine({0}, {2});", acc, red, value);
+  const std::string combined = fmt::format("{0} = {1}::combine({0}, {2});", acc, red, value);
+  if (i.kind != InstKind::scan || !scanned) return combined;
+  return fmt::format("{} const {} {} = {};", combined, c_type(i.dtype), names_.inst(id), result(id, acc));
 }
 
 std::string LoopEmitter::reduced(InstId id) const {

@@ -39,7 +39,8 @@ class LoopEmitter {
   static Expr product_of(const std::vector<LoopVar>& vars);
   std::string points(const std::vector<LoopVar>& vars) { return names_.expr(product_of(vars)); }
   AccessRules rules(const std::string& store_guard);
-  std::string accumulate(InstId id);
+  /// Of a scan with what it has come to, `scanned`.
+  std::string accumulate(InstId id, bool scanned = true);
   /// What goes into a reduction or scan at a point, as a value of its reducer.
   std::string reduced(InstId id) const;
   /// The result of a reduction or scan from a value of its reducer.
@@ -111,9 +112,15 @@ class LoopEmitter {
   /// point.
   std::string scans(const loop::Block& b, const std::vector<InstId>& running);
   std::string serial();
+  /// The same where threads share an outer point: each goes through its piece twice, first for what the pieces behind it begin with.
+  std::string serial_pieces();
+  /// The points of `inner` from its value on to before `end`, of a block over them.
+  std::string serial_points(const loop::Block& b, const std::string& end);
   /// Of a block that stores, points of `inner` several at a time, whose loads are all under way before the first of them is waited for: the
   /// compiler does not move them across stores. Declares the loop variables of a point by `point`. Empty where nothing can come first.
-  std::string loaded_ahead(const loop::Block& b, const std::string& point);
+  std::string loaded_ahead(const loop::Block& b, const std::string& point, const std::string& end);
+  /// What these are computed from within the block, with them, in order.
+  std::vector<InstId> computed_from(const loop::Block& b, const std::vector<InstId>& insts) const;
 
   const LoopKernel& k_;
   const LoopLaunch& launch_;

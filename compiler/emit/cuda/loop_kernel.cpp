@@ -60,7 +60,7 @@ std::string LoopEmitter::header() {
   }
   const bool cluster = launch_.blocks > 1;
   std::string out = (cluster ? "#include \"rows.cuh\"\n" : "") + argument_struct(symbol_, n_ptr, symbols_.size());
-  out += function_head(symbol_, launch_.blocks, launch_.threads * launch_.rows, launch_.resident);
+  out += function_head(symbol_, launch_.blocks, launch_.threads * launch_.rows * launch_.pieces, launch_.resident);
   if (launch_.shared) out += "  extern __shared__ __align__(16) char shared[];\n";
   for (size_t s = 0; s < symbols_.size(); ++s)
     out += fmt::format("  const i64 {} = a.size[{}];  // {}\n", names_.symbol(symbols_[s]), s, c_comment(k_.syms[symbols_[s]].name));
@@ -142,6 +142,7 @@ std::string LoopEmitter::across() {
 }
 
 std::string LoopEmitter::serial() {
+  if (launch_.pieces > 1) return serial_pieces();
   std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
   if (launch_.lanes > 1) out += serial_lanes();
   out += "  for (i64 outer = blockIdx.x * i64(blockDim.x) + threadIdx.x; outer < outer_points; outer += i64(gridDim.x) * blockDim.x) {\n";
@@ -151,56 +152,96 @@ std::string LoopEmitter::serial() {
       out += code_of(b.insts, names_, rules(""), 4);
       continue;
     }
-    std::vector<InstId> reduces = of_kind(b, InstKind::reduce), running = of_kind(b, InstKind::scan);
-    out += declare_accumulators(reduces, 4) + declare_accumulators(running, 4);
-    std::string point = decode(k_.inner, "inner", 6);
-    if (!running.empty() && k_.inner.size() > 1) {  // a scan runs along the last inner var and starts again for each of the others
-      std::string restart;
-      for (InstId id : running) restart += fmt::format(" r{} = {}::init();", idx(id), reducer(k_, k_.insts[id]));
-      point += fmt::format("      if ({} == 0) {{{} }}\n", names_.symbol(k_.inner.back().sym), restart);
-    }
-    out += "    i64 inner = 0;\n" + loaded_ahead(b, point);
-    out += "    for (; inner < inner_points; ++inner) {\n" + point + code_of(b.insts, names_, rules(""), 6) + "    }\n";
-    out += read_accumulators(reduces, false, 4);
+    const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
+    out += declare_accumulators(reduces, 4) + declare_accumulators(of_kind(b, InstKind::scan), 4);
+    out += "    i64 inner = 0;\n" + serial_points(b, "inner_points") + read_accumulators(reduces, false, 4);
   }
   return out + "  }\n";
 }
 
-std::string LoopEmitter::loaded_ahead(const loop::Block& b, const std::string& point) {
+std::string LoopEmitter::serial_pieces() {
+  std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
+  out += fmt::format("  constexpr int lines = {}, pieces = {};\n  const int line = threadIdx.x % lines, piece = threadIdx.x / lines;\n",
+                     launch_.threads, launch_.pieces);
+  out += "  const i64 share = (inner_points + pieces - 1) / pieces, begin = imin(piece * share, inner_points);\n";
+  for (const loop::Block& b : k_.blocks)
+    for (InstId id : of_kind(b, InstKind::scan))
+      out += fmt::format("  __shared__ {}::V places{}[pieces][lines];\n", reducer(k_, k_.insts[id]), idx(id));
+  out +=
+      "  for (i64 first = blockIdx.x * i64(lines); first < outer_points; first += i64(gridDim.x) * lines) {\n"
+      "    const bool inside = first + line < outer_points;\n    const i64 outer = inside ? first + line : outer_points - 1;\n";
+  out += decode(k_.outer, "outer", 4);
+  for (const loop::Block& b : k_.blocks) {
+    if (!b.over_inner) {
+      out += code_of(b.insts, names_, rules(""), 4);
+      continue;
+    }
+    const std::vector<InstId> running = of_kind(b, InstKind::scan);
+    out += declare_accumulators(running, 4) + "    const i64 end = imin(begin + share, inner_points);\n";
+    out += "#pragma unroll 8\n    for (i64 inner = begin; inner < end; ++inner) {\n" + decode(k_.inner, "inner", 6);
+    AccessRules ahead = rules("");
+    ahead.reduce = [this](InstId id) { return accumulate(id, false); };
+    out += code_of(computed_from(b, running), names_, ahead, 6) + "    }\n";
+    for (InstId id : running) out += fmt::format("    places{0}[piece][line] = r{0};\n", idx(id));
+    out += "    __syncthreads();\n";
+    for (InstId id : running)
+      out += fmt::format("    r{0} = {1}::init();\n    for (int p = 0; p < piece; ++p) r{0} = {1}::combine(r{0}, places{0}[p][line]);\n",
+                         idx(id), reducer(k_, k_.insts[id]));
+    out += "    i64 inner = begin;\n    const i64 last = inside ? end : begin;\n" + serial_points(b, "last") + "    __syncthreads();\n";
+  }
+  return out + "  }\n";
+}
+
+std::string LoopEmitter::serial_points(const loop::Block& b, const std::string& end) {
+  std::string point = decode(k_.inner, "inner", 6);
+  const std::vector<InstId> running = of_kind(b, InstKind::scan);
+  if (!running.empty() && k_.inner.size() > 1) {  // a scan runs along the last inner var and starts again for each of the others
+    std::string restart;
+    for (InstId id : running) restart += fmt::format(" r{} = {}::init();", idx(id), reducer(k_, k_.insts[id]));
+    point += fmt::format("      if ({} == 0) {{{} }}\n", names_.symbol(k_.inner.back().sym), restart);
+  }
+  return loaded_ahead(b, point, end) + fmt::format("    for (; inner < {}; ++inner) {{\n", end) + point +
+         code_of(b.insts, names_, rules(""), 6) + "    }\n";
+}
+
+std::vector<InstId> LoopEmitter::computed_from(const loop::Block& b, const std::vector<InstId>& insts) const {
+  const std::set<InstId> here(b.insts.begin(), b.insts.end());
+  std::set<InstId> needed;
+  std::vector<InstId> todo = insts, out;
+  while (!todo.empty()) {
+    const InstId id = todo.back();
+    todo.pop_back();
+    if (!here.count(id) || !needed.insert(id).second) continue;
+    const std::set<InstId> from = read_by({id});
+    todo.insert(todo.end(), from.begin(), from.end());
+  }
+  std::copy_if(b.insts.begin(), b.insts.end(), std::back_inserter(out), [&](InstId id) { return needed.count(id) != 0; });
+  return out;
+}
+
+std::string LoopEmitter::loaded_ahead(const loop::Block& b, const std::string& point, const std::string& end) {
   if (of_kind(b, InstKind::store).empty()) return {};
   const std::set<InstId> here(b.insts.begin(), b.insts.end());
-  // Loads, and what their places and masks are computed from, where nothing of it waits for a sum.
-  std::set<InstId> early, needed, held;
+  // Loads that wait for no sum; what their places and masks are computed from comes with them.
+  std::set<InstId> early;
+  std::vector<InstId> held, then;
   for (InstId id : b.insts) {
     const Inst& i = k_.insts[id];
-    if (i.kind == InstKind::store || i.kind == InstKind::reduce || i.kind == InstKind::scan) continue;
-    if (i.kind == InstKind::load && k_.params[i.param].role != ParamRole::input) continue;
+    const bool load = i.kind == InstKind::load;
     const std::set<InstId> from = read_by({id});
-    if (std::any_of(from.begin(), from.end(), [&](InstId x) { return here.count(x) && !early.count(x); })) continue;
-    early.insert(id);
-    if (i.kind != InstKind::load) continue;
-    held.insert(id);
-    std::vector<InstId> todo = {id};
-    while (!todo.empty()) {
-      const InstId x = todo.back();
-      todo.pop_back();
-      if (!here.count(x) || !needed.insert(x).second) continue;
-      const std::set<InstId> args = read_by({x});
-      todo.insert(todo.end(), args.begin(), args.end());
-    }
+    const bool waits = i.kind == InstKind::store || i.kind == InstKind::reduce || i.kind == InstKind::scan ||
+                       (load && k_.params[i.param].role != ParamRole::input) ||
+                       std::any_of(from.begin(), from.end(), [&](InstId x) { return here.count(x) && !early.count(x); });
+    if (!waits) early.insert(id);
+    (load && !waits ? held : then).push_back(id);
   }
   if (held.empty() || held.size() > kMostHeld) return {};
   const size_t ahead = held.size() > kFewHeld ? kAhead / 2 : kAhead;
-  std::vector<InstId> first, then;
-  for (InstId id : b.insts) {
-    if (needed.count(id)) first.push_back(id);
-    if (!held.count(id)) then.push_back(id);
-  }
-  std::string out = fmt::format("    for (; inner + {0} <= inner_points; inner += {0}) {{\n      const i64 first_inner = inner;\n", ahead);
+  std::string out = fmt::format("    for (; inner + {0} <= {1}; inner += {0}) {{\n      const i64 first_inner = inner;\n", ahead, end);
   for (InstId id : held) out += fmt::format("      {} {}_of[{}];\n", c_type(k_.insts[id].dtype), names_.inst(id), ahead);
   const std::string each =
       fmt::format("#pragma unroll\n      for (int e = 0; e < {}; ++e) {{\n      const i64 inner = first_inner + e;\n", ahead);
-  out += each + decode(k_.inner, "inner", 6) + code_of(first, names_, rules(""), 6);
+  out += each + decode(k_.inner, "inner", 6) + code_of(computed_from(b, held), names_, rules(""), 6);
   for (InstId id : held) out += fmt::format("      {0}_of[e] = {0};\n", names_.inst(id));
   out += "      }\n" + each + point;
   for (InstId id : held) out += fmt::format("      const {0} {1} = {1}_of[e];\n", c_type(k_.insts[id].dtype), names_.inst(id));

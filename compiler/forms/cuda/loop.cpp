@@ -30,6 +30,7 @@ struct Shape {
   int blocks = 1;  ///< of a cluster, which share a row
   int across = 0;  ///< a thread takes all of a short loop beside its lanes
   int global = 0;  ///< rows keep their values in the run's scratch, for want of shared memory
+  int pieces = 1;  ///< of an outer point's inner ones, a thread each (serial)
   static std::span<const Member<Shape>> members() {
     static constexpr Member<Shape> kRows[] = {
         {{"threads", 32, 1024, 32}, &Shape::threads},
@@ -41,6 +42,7 @@ struct Shape {
         {{"rows", 1, 32}, &Shape::rows},
         {{"across", 0, 1}, &Shape::across},
         {{"blocks", 1, 8}, &Shape::blocks},
+        {{"pieces", 1, 32}, &Shape::pieces},
     };
     return kRows;
   }
@@ -199,7 +201,7 @@ class LoopForm : public FormOf<LoopKernel> {
     const Shape shape = unpack<Shape>(c);
     const Expr scratch = scratch_of(k, shape).bytes * shape.rows;
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
-    f.block[0] = shape.threads * shape.rows;
+    f.block[0] = shape.threads * shape.rows * shape.pieces;
     f.grid[0] = grid(k, shape, s.machine);
     if (shape.global) {
       f.scratch_bytes = f.grid[0] * scratch;
@@ -230,7 +232,7 @@ class LoopForm : public FormOf<LoopKernel> {
     LoopLaunch l;
     l.mapping = mapping_;
     l.threads = shape.threads, l.lanes = shape.lanes, l.steps = shape.steps, l.rows = shape.rows, l.across = shape.across != 0,
-    l.resident = shape.resident, l.streams = shape.streams, l.blocks = shape.blocks;
+    l.resident = shape.resident, l.streams = shape.streams, l.blocks = shape.blocks, l.pieces = shape.pieces;
     return l;
   }
 
@@ -388,6 +390,8 @@ class Row final : public LoopForm {
 
 /// A thread a row, or several neighbours.
 class Serial final : public LoopForm {
+  static constexpr int64_t kLeastInPieces = 64, kPlaceBytes = 16, kStaticShared = 48 << 10;  ///< bytes: of a scan's value, of a block
+
  public:
   Serial() : LoopForm(Mapping::serial) {}
   std::string_view name() const override { return "cuda_serial"; }
@@ -405,15 +409,23 @@ class Serial final : public LoopForm {
     const GpuCosts& u = gpu_costs(s.machine);
     const double narrow = shape.lanes == 1 && lanes_of(k, Mapping::serial) > 1 ? u.loop_narrow : 1;
     return (k.lanes == loop::LaneAxis::outer ? 1 : u.loop_serial_across) * narrow *
-           std::max(1.0, s.machine.cores * u.loop_serial_threads / (rows / shape.lanes));
+           std::max(1.0, s.machine.cores * u.loop_serial_threads / (rows / shape.lanes * shape.pieces));
   }
-  double waits_ns(const LoopKernel& k, const Shape&, const Site& s) const override {
-    return static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points()))) * gpu_costs(s.machine).loop_serial_point;
+  double waits_ns(const LoopKernel& k, const Shape& shape, const Site& s) const override {
+    const double twice = shape.pieces > 1 ? 2 : 1;
+    return static_cast<double>(std::max<int64_t>(1, s.syms.hint(k.inner_points()))) * twice / shape.pieces *
+           gpu_costs(s.machine).loop_serial_point;
   }
   std::vector<Shape> shapes(const LoopKernel& k, const Site& s) const override {
     std::vector<Shape> all;
     for (int lanes = traits_of(k).scans ? 1 : lanes_of(k, Mapping::serial); lanes >= 1; lanes /= 2)
       for (int threads : {128, 64, 256}) all.push_back({threads, lanes, 0, 1, lanes > 1 && streams_of(k, s)});
+    if (emit::cuda::scans_in_pieces(k) && s.syms.hint(k.inner_points()) >= kLeastInPieces)
+      for (const auto& [lines, pieces] : {std::pair{32, 4}, {32, 8}, {64, 4}, {32, 16}}) {
+        Shape shape{lines};
+        shape.pieces = pieces;
+        if (int64_t{traits_of(k).scans} * lines * pieces * kPlaceBytes <= kStaticShared) all.push_back(shape);
+      }
     return all;
   }
   Expr grid(const LoopKernel& k, const Shape& shape, const Machine&) const override {

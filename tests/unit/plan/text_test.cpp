@@ -25,7 +25,7 @@ state_initial [-1, 1]
 config 0 kernel "linear_relu" choice "gemm mr=6 nv=1 mc=36 nc=64 kc=128 kp=512 pack_a=0 pack_b=0"
 config 1 kernel "conv_1" choice "conv_product mc=32 nc=96 kc=64 kp=128 pack_w=0"
 config 2 kernel "attend" choice "attention q_block=16 kv_block=64"
-config 3 kernel "softmax" choice "cuda_row threads=64 lanes=4 steps=4 resident=1 streams=0 global=0 rows=1 across=0 blocks=1" symbol "softmax_kernel" max_smem_bytes 4096
+config 3 kernel "softmax" choice "cuda_row threads=64 lanes=4 steps=4 resident=1 streams=0 global=0 rows=1 across=0 blocks=1 pieces=1" symbol "softmax_kernel" max_smem_bytes 4096
 plan 0 "batch in [2, 8] by 2" {
   range 0 batch min 2 max 8 multiple_of 2
   range 1 len min 0 max inf
