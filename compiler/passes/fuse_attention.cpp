@@ -25,7 +25,8 @@ struct Scores {
     double scale;  ///< applied after it was added
   };
   std::vector<Added> added;
-  bool fills = false;  ///< some of `added` stands for a fill
+  bool fills = false;       ///< some of `added` stands for a fill
+  double over = kInfinity;  ///< times `scale`, what becomes infinite in a narrower type on the way to the softmax
 };
 
 class Matcher {
@@ -51,16 +52,23 @@ class Matcher {
   }
 
   /// Through casts between floating types and reshapes that only regroup batch dims; none when something else uses a value on the way.
-  Found batch_root(ValueId v, size_t uses) const {
+  /// over: becomes the least number that is infinite after a cast on the way, where that is less.
+  Found batch_root(ValueId v, size_t uses, double* over = nullptr) const {
     while (true) {
       if (r_.uses(v) > uses) return {};
       const Node* n = r_.g.def(v);
       const bool regroup = n && n->op == Op::reshape && last_two_equal(v, n->inputs[0]);
       const bool cast = n && n->op == Op::cast && is_float(r_.dtype(n->inputs[0])) && is_float(r_.dtype(v));
       if (!regroup && !cast) return v;
+      if (cast && over) *over = std::min(*over, least_infinite(r_.dtype(v)));
       v = n->inputs[0];
       uses = 1;
     }
+  }
+  /// The least number that rounds to infinity.
+  static double least_infinite(DType t) {
+    if (t == DType::f16) return 65520;
+    return t == DType::bf16 ? 0x1.ffp127 : t == DType::f32 ? 0x1.ffffffp127 : kInfinity;
   }
 
   // ---- softmax
@@ -129,9 +137,11 @@ class Matcher {
     Scores s;
     size_t uses = 3;
     while (true) {
-      const Found root = batch_root(v, uses);
+      double over = kInfinity;
+      const Found root = batch_root(v, uses, &over);
       const Node* n = root ? r_.g.def(*root) : nullptr;
       if (!n) return {};
+      s.over = std::min(s.over, over * s.scale);
       uses = 1;
       if (n->op == Op::matmul) {
         s.product = n;
@@ -165,7 +175,10 @@ class Matcher {
     const bool left = leads_to_product(n.inputs[0]);
     if (left == leads_to_product(n.inputs[1])) return false;
     v = n.inputs[left ? 0 : 1];
-    s.added.push_back({n.inputs[left ? 1 : 0], s.scale});
+    ValueId mask = n.inputs[left ? 1 : 0];
+    if (const double over = s.over / s.scale; over < least_infinite(r_.dtype(mask)))
+      mask = b_.where(b_.binary_scalar(Op::le, mask, -over), b_.full(r_.g.type(mask), -kInfinity), mask);
+    s.added.push_back({mask, s.scale});
     return true;
   }
 
@@ -179,7 +192,7 @@ class Matcher {
     const Node* e = r_.def(n.inputs[0], Op::expand);
     const ValueId mask = e ? e->inputs[0] : n.inputs[0];
     const TensorType type{is_half(r_.dtype(v)) ? DType::f32 : r_.dtype(v), r_.dims(mask)};
-    const ValueId hidden = b_.full(type, hiding((fills_true ? *a : *b) * s.scale, type.dtype)), shown = b_.full(type, 0);
+    const ValueId hidden = b_.full(type, hiding((fills_true ? *a : *b) * s.scale, s.over, type.dtype)), shown = b_.full(type, 0);
     s.added.push_back({fills_true ? b_.where(mask, hidden, shown) : b_.where(mask, shown, hidden), 1});
     s.fills = true;
     return true;
@@ -187,9 +200,9 @@ class Matcher {
 
   /// What a mask of type t (f32, f64) holds where scores are filled with c: hides (the lowest float16 does not), and stays finite beside a
   /// bias, so that a row that is hidden whole has equal scores.
-  static double hiding(double c, DType t) {
+  static double hiding(double c, double over, DType t) {
     const double lowest = t == DType::f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
-    return c < lowest ? -kInfinity : std::clamp(c, lowest / 2, kHiddenScore);
+    return c < lowest || c <= -over ? -kInfinity : std::clamp(c, lowest / 2, kHiddenScore);
   }
 
   // ---- the node

@@ -495,6 +495,11 @@ case("outer products with factors", "x: {T}[5,4], u: {T}[5] special, v: {T}[4] s
 case("least common multiples that run over", "x: {T}[40] ints -128 127, y: {T}[40] ints -128 127", ["a = torch.lcm(x, y)", "b = torch.lcm(x, x // 3)"], "a, b", (torch.int8, torch.int16))
 case("incomplete gamma functions of large arguments", "x: {T}[3] unit const", ["a = torch.tensor([3e38, 3e38, 1e30, 1e38, inf, 5.0], dtype=x.dtype) * (x[0] * 0 + 1)", "b = torch.tensor([2.0, 0.0, 3.0, 3e38, 1e38, 3e38], dtype=x.dtype)", "c = torch.igamma(a, b)", "d = torch.igammac(a, b)"], "c, d", (torch.float32, torch.float64))
 
+for wide, narrow, fill in (("float64", "float32", "torch.finfo(torch.float64).min"), ("float32", "float16", "-1e9"), ("float32", "bfloat16", "torch.finfo(torch.float32).min"), ("float64", "float16", "-7e4")):
+    case(f"hidden scores that become infinite in {narrow}, from {wide}, {fill[-12:]}", f"q: {wide}[2,2,5,4], k: {wide}[2,2,7,4], v: {wide}[2,2,7,3], m: bool[5,7], l: bool[5,1]",
+         [f"h = torch.where(m | l, {fill}, 0.0).to(torch.{wide})" if wide == "float32" else f"h = torch.zeros(5, 7, dtype=torch.{wide}).masked_fill(m | l, {fill})", f"a = F.softmax((q @ k.mT * 0.5).masked_fill(m | l, {fill}), -1, dtype=torch.{narrow}).to(v.dtype) @ v",
+          f"b = F.softmax(((q + 1) @ k.mT + h).to(torch.{narrow}) * 0.5, -1).to(v.dtype) @ v"], "a, b")
+
 # Sums over products of broadcast tensors, which are products of matrices: drawn dims in drawn orders, one to four factors more than one, of every type
 
 def sums_of_products(draws):
