@@ -51,28 +51,45 @@ void round_decimals(Rule& r) {
   r.set(z.to(x.dtype()));
 }
 
-/// Rounds to the grid of a quantized type and back. The mask says which elements lie within it.
+enum class ZeroPoint { given, learned };
+
+/// Rounds to the grid of a quantized type and back. The mask says which elements lie within it. A NaN becomes the least number of the grid.
+/// So does, with a scale per channel, what an int64 does not hold: LibTorch casts to one there before it clamps.
+template <ZeroPoint kind>
 void fake_quantize(Rule& r) {
   const T x = tensor(r, "self");
   const DType t = compute_type(x.dtype());
   const double lo = static_cast<double>(r.integer("quant_min")), hi = static_cast<double>(r.integer("quant_max"));
+  const bool channels = r.has("axis");
+  bool fractions = false;
   T scale = x, zero = x;
   if (r.is_tensor("scale")) {
-    scale = tensor(r, "scale").to(t), zero = tensor(r, "zero_point").to(t);
+    scale = tensor(r, "scale").to(DType::f32), zero = tensor(r, "zero_point");
+    if (kind == ZeroPoint::learned) zero = unary(Op::trunc, minimum(maximum(zero.to(DType::f32) + 0.5, lo), hi));
+    const bool real = kind == ZeroPoint::given && is_float(zero.dtype());
+    fractions = real && channels;
+    zero = (real && !channels ? zero.to(DType::i64) : zero).to(t);
     std::vector<Expr> dims(static_cast<size_t>(x.rank()), Expr(1));
-    if (r.has("axis")) {
+    if (channels) {
       const size_t axis = static_cast<size_t>(r.dim("axis", x.rank()));
       dims[axis] = x.dim(static_cast<int>(axis));
     }
     scale = scale.reshape(dims), zero = zero.reshape(dims);
   } else {
-    // The reciprocal is taken in float32, as eager does.
-    scale = T(r.b, full(r.b, t, {}, static_cast<double>(static_cast<float>(r.number("scale")))));
+    scale = T(r.b, full(r.b, DType::f32, {}, r.number("scale")));
     zero = T(r.b, full(r.b, t, {}, static_cast<double>(r.integer("zero_point"))));
   }
-  const T q = unary(Op::round, x.to(t) * (1.0 / scale)) + zero;
-  r.set(0, ((minimum(maximum(q, lo), hi) - zero) * scale).to(r.meta_result().dtype));
-  if (r.wants(1)) r.set(1, (q >= lo) & (q <= hi));
+  // The reciprocal is taken in float32, as is the product at the end where there is one scale.
+  const T y = x.to(t) * (1.0 / scale).to(t);
+  const T q = fractions ? unary(Op::round, y + zero) : unary(Op::round, y) + zero;
+  const T held = channels ? (q > lo) & (q < 0x1p63) : q > lo, whole = minimum(where(held, q, lo), hi) - zero;
+  T result = (channels ? whole * scale.to(t) : whole.to(DType::f32) * scale).to(x.dtype()), mask = (q >= lo) & (q <= hi);
+  if (r.has("fake_quant_enabled")) {
+    const T on = tensor(r, "fake_quant_enabled").reshape(std::vector<Expr>(static_cast<size_t>(x.rank()), Expr(1))) != 0.0;
+    result = where(on, result, x), mask = mask | !on;
+  }
+  r.set(0, result);
+  if (r.wants(1)) r.set(1, mask);
 }
 
 void frac(Rule& r) {
@@ -229,11 +246,14 @@ void frexp(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.fake_quantize_per_tensor_affine.default", fake_quantize},
-    {"aten.fake_quantize_per_tensor_affine.tensor_qparams", fake_quantize},
-    {"aten.fake_quantize_per_tensor_affine_cachemask.default", fake_quantize},
-    {"aten.fake_quantize_per_channel_affine.default", fake_quantize},
-    {"aten.fake_quantize_per_channel_affine_cachemask.default", fake_quantize},
+    {"aten.fake_quantize_per_tensor_affine.default", fake_quantize<ZeroPoint::given>},
+    {"aten.fake_quantize_per_tensor_affine.tensor_qparams", fake_quantize<ZeroPoint::given>},
+    {"aten.fake_quantize_per_tensor_affine_cachemask.default", fake_quantize<ZeroPoint::given>},
+    {"aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default", fake_quantize<ZeroPoint::given>},
+    {"aten.fake_quantize_per_channel_affine.default", fake_quantize<ZeroPoint::given>},
+    {"aten.fake_quantize_per_channel_affine_cachemask.default", fake_quantize<ZeroPoint::given>},
+    {"aten._fake_quantize_learnable_per_tensor_affine.default", fake_quantize<ZeroPoint::learned>},
+    {"aten._fake_quantize_learnable_per_channel_affine.default", fake_quantize<ZeroPoint::learned>},
     {"aten.acos.default", floating<Op::acos>},
     {"aten.arccos.default", floating<Op::acos>},
     {"aten.acosh.default", floating<Op::acosh>},

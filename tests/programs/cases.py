@@ -495,6 +495,12 @@ case("outer products with factors", "x: {T}[5,4], u: {T}[5] special, v: {T}[4] s
 case("least common multiples that run over", "x: {T}[40] ints -128 127, y: {T}[40] ints -128 127", ["a = torch.lcm(x, y)", "b = torch.lcm(x, x // 3)"], "a, b", (torch.int8, torch.int16))
 case("incomplete gamma functions of large arguments", "x: {T}[3] unit const", ["a = torch.tensor([3e38, 3e38, 1e30, 1e38, inf, 5.0], dtype=x.dtype) * (x[0] * 0 + 1)", "b = torch.tensor([2.0, 0.0, 3.0, 3e38, 1e38, 3e38], dtype=x.dtype)", "c = torch.igamma(a, b)", "d = torch.igammac(a, b)"], "c, d", (torch.float32, torch.float64))
 
+grid_of = "torch.tensor([0.1, 0.25, 2.0]), torch.tensor([{}])"
+case("rounding to a grid of what is missing, infinite or too large", "x: {T}[5,3] special", ["a = torch.fake_quantize_per_tensor_affine(x, 0.125, 3, 0, 255)", "b, m = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.25, 3, -128, 127)",
+     "c = torch.fake_quantize_per_tensor_affine(x, torch.tensor([0.5]), torch.tensor([3], dtype=torch.int32), 0, 255)", f"d = torch.fake_quantize_per_channel_affine(x, {grid_of.format('1, 0, 7')}.int(), 1, 0, 255)",
+     f"e, n = torch.ops.aten.fake_quantize_per_channel_affine_cachemask(x, {grid_of.format('1, 0, 7')}.int(), 1, -8, 7)", f"f = torch.fake_quantize_per_channel_affine(x, {grid_of.format('0.3, 1.75, 7.2')}, 1, 0, 15)"], "a, b, m, c, d, e, n, f", FLOATS)
+case("rounding to a grid that was learned", "x: {T}[5,3] special", ["a = torch._fake_quantize_learnable_per_tensor_affine(x, torch.tensor([0.25]), torch.tensor([2.6]), 0, 255)", f"b = torch._fake_quantize_learnable_per_channel_affine(x, {grid_of.format('0.6, 300.0, -9.0')}, 1, 0, 255)",
+     "c, m = torch.ops.aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, torch.tensor([0.25]), torch.tensor([2]).int(), torch.tensor([0]), 0, 255)"], "a, b, c, m", (torch.float32, torch.float64))
 for wide, narrow, fill in (("float64", "float32", "torch.finfo(torch.float64).min"), ("float32", "float16", "-1e9"), ("float32", "bfloat16", "torch.finfo(torch.float32).min"), ("float64", "float16", "-7e4")):
     case(f"hidden scores that become infinite in {narrow}, from {wide}, {fill[-12:]}", f"q: {wide}[2,2,5,4], k: {wide}[2,2,7,4], v: {wide}[2,2,7,3], m: bool[5,7], l: bool[5,1]",
          [f"h = torch.where(m | l, {fill}, 0.0).to(torch.{wide})" if wide == "float32" else f"h = torch.zeros(5, 7, dtype=torch.{wide}).masked_fill(m | l, {fill})", f"a = F.softmax((q @ k.mT * 0.5).masked_fill(m | l, {fill}), -1, dtype=torch.{narrow}).to(v.dtype) @ v",
