@@ -37,6 +37,7 @@ view_as_complex view_as_real where zero zeros_like _to_copy _unsafe_view _reshap
 _unsafe_index adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool1d argwhere block_diag complex repeat_interleave _adaptive_max_pool2d
 """.split())
 INEXACT_CREATION = ("linspace", "logspace", "arange")  # of floats; arange by steps of as many elements as a register of the machine has
+OF_MATRICES = set("linalg_pinv linalg_inv_ex _linalg_solve_ex linalg_lstsq linalg_matrix_exp cholesky_inverse".split())
 # These jump: operands that are exact stay so.
 DISCRETE = ("remainder", "fmod", "floor_divide", "div", "add", "sub", "rsub", "mul")
 
@@ -169,6 +170,9 @@ class Shadow(TorchDispatchMode):
                 if ("fft" in name or "upsample" in name or "grid_sampler" in name) and d.numel():  # its sums cancel, and places between elements are rounded
                     parts = torch.view_as_real(d) if d.is_complex() else d
                     parts.add_(parts.abs().max() * (self.noise(parts, t.dtype) - 1))
+                if name in OF_MATRICES and d.dim() > 1 and d.numel():  # as exact as the matrix is large
+                    parts, most = (torch.view_as_real(d), d.abs().amax((-2, -1), True).unsqueeze(-1)) if d.is_complex() else (d, d.abs().amax((-2, -1), True))
+                    parts.add_(most * (self.noise(parts, t.dtype) - 1))
                 if name == "gelu":  # x times what is left of 1 + erf
                     d.add_(shadows[0][0] * (self.noise(d, t.dtype) - 1))
                 if "log_softmax" in name or "logcumsumexp" in name:  # the logarithm of a sum near one
