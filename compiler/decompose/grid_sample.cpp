@@ -1,9 +1,13 @@
 // Sampling of images and volumes at given coordinates, and its gradients.
+#include <limits>
+
 #include "decompose/families.h"
 #include "decompose/tensor.h"
 
 namespace aotc::decompose {
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum Mode { bilinear = 0, nearest = 1, bicubic = 2 };
 enum Padding { zeros = 0, border = 1, reflection = 2 };
@@ -13,14 +17,23 @@ struct Coordinate {
   T at, slope, size;
 };
 
-/// Reflected at lo and hi, both given times two.
-Coordinate reflect(const Coordinate& c, const T& lo2, const T& hi2) {
+/// Reflected at lo and hi, both given times two, as LibTorch has it for volumes.
+Coordinate reflect_exactly(const Coordinate& c, const T& lo2, const T& hi2) {
   const T lo = lo2 * 0.5, span = (hi2 - lo2) * 0.5;
-  const T from = c.at - lo, d = abs(from), extra = binary(Op::fmod, d, span.expand(d.dims()));
-  const T even = binary(Op::remainder, floor(d / span), 2.0) == 0.0;
+  const T from = c.at - lo, d = abs(from), extra = binary(Op::fmod, d, span.expand(d.dims())), flips = floor(d / span);
+  const T even = (binary(Op::remainder, flips, 2.0) == 0.0) | !(flips < 0x1p31);
   const T slope = where(from < 0.0, -c.slope, c.slope);
   const T none = span == 0.0;
   return {where(none, 0.0, where(even, extra + lo, span - extra + lo)), where(none, 0.0, where(even, slope, -slope)), c.size};
+}
+
+/// The same for images, where coordinates so far away that the quotient is rounded come out before the first element.
+Coordinate reflect(const Coordinate& c, const T& lo2, const T& hi2) {
+  const T lo = lo2 * 0.5, twice = hi2 - lo2;
+  const T from = c.at - lo, d = abs(from), extra = d - unary(Op::trunc, d / twice) * twice, other = twice - extra;
+  const T slope = where(from < 0.0, -c.slope, c.slope), flipped = extra > other;
+  const T none = twice == 0.0;
+  return {where(none, 0.0, where(flipped, other, extra) + lo), where(none, 0.0, where(flipped, -slope, slope)), c.size};
 }
 
 /// Keys' cubic kernel with a = -0.75 at the distances from the taps -1, 0, 1, 2 to a place f behind tap 0, and its derivative by f.
@@ -49,11 +62,13 @@ class Sampling {
     for (int i = 0; i < k(); ++i) {
       const T size = scalar_of(r.b, x.dim(2 + i), x.dtype()), g = grid.select(-1, k() - 1 - i);  // the last dim comes first
       const T slope = (align ? size - 1.0 : size) * 0.5;
-      const Coordinate c{align ? (g + 1.0) * slope : ((g + 1.0) * size - 1.0) * 0.5, slope.expand(g.dims()), size};
+      Coordinate c{unnormalized(g + 1.0, size), slope.expand(g.dims()), size};
+      if (volumes() && padding == zeros) c.at = where(abs(c.at) < kInfinity, c.at, -100.0);  // far outside
       along.push_back(mode == bicubic ? c : padded(c));
     }
   }
   int k() const { return x.rank() - 2; }
+  bool volumes() const { return k() == 3; }
   int taps() const { return mode == nearest ? 1 : mode == bilinear ? 2 : 4; }
   int corners() const {
     int n = 1;
@@ -128,13 +143,23 @@ class Sampling {
     const T& c = along[static_cast<size_t>(i)].at;
     return c - floor(c);
   }
-  /// What stands for a coordinate outside of the image.
+  /// From 0 to 2 over the image. Products end in an exact one: what an inexact one loses, a subtraction after it need not.
+  T unnormalized(const T& g, const T& size) const {
+    if (align) return g * ((size - 1.0) * 0.25) * 2.0;
+    const T half = g * (size * 0.5);
+    return volumes() ? (half * 2.0 - 1.0) * 0.5 : half - 0.5;
+  }
+  /// What stands for a coordinate outside of the image. For one that is not a number LibTorch takes the first element of images and the
+  /// last one of volumes (on GPUs the first one of both).
   Coordinate padded(Coordinate c) const {
-    const T zero = c.size.like(0);
-    if (padding == reflection) c = align ? reflect(c, zero, (c.size - 1.0) * 2.0) : reflect(c, zero - 1.0, c.size * 2.0 - 1.0);
+    const T zero = c.size.like(0), last = c.size - 1.0;
+    if (padding == reflection) {
+      const T lo2 = align ? zero : zero - 1.0, hi2 = align ? last * 2.0 : c.size * 2.0 - 1.0;
+      c = volumes() ? reflect_exactly(c, lo2, hi2) : reflect(c, lo2, hi2);
+    }
     if (padding != zeros) {
-      c.slope = where((c.at > 0.0) & (c.at < c.size - 1.0), c.slope, 0.0);
-      c.at = minimum(maximum(c.at, 0.0), c.size - 1.0);
+      c.slope = where((c.at > 0.0) & (c.at < last), c.slope, 0.0);
+      c.at = volumes() ? maximum(where(c.at < last, c.at, last), 0.0) : minimum(where(c.at > 0.0, c.at, 0.0), last);
     }
     return c;
   }

@@ -127,6 +127,13 @@ for kernel, how in ((2, "stride=1"), (2, "stride=2"), ((3, 2), "stride=(1, 2), p
 for padding in ("zeros", "border", "reflection"):
     for mode in ("bilinear", "nearest"):
         case(f"images that are not finite, {mode}, {padding}", "x: {T}[2,2,3,7] special, g: {T}[2,4,5,2]", [f"a = F.grid_sample(x, (g * 4).round() / 4, mode='{mode}', padding_mode='{padding}', align_corners={align})" for align in (True,)], "a", FLOATS[:2])
+    for mode in ("bilinear", "nearest", "bicubic"):
+        near = "grid = torch.where(g.abs() < 1, g, g * c)"  # what is no number, infinite, far away, outside, within
+        case(f"coordinates that are not finite or far away, {mode}, {padding}", "x: {T}[1,2,3,7], g: {T}[1,4,9,2], k: int64[1,4,9,2] ints 0 9",
+             ["c = torch.tensor([nan, inf, -inf, 1e38, 1e16, -1e10, 2.5e9, 1e7, 3.0, 1.0], dtype=x.dtype)[k]", near] + [f"{n} = F.grid_sample({x}, grid, mode='{mode}', padding_mode='{padding}', align_corners={align})" for n, x, align in (("a", "x", True), ("b", "x", False), ("d", "x[:, :, :1]", True), ("e", "x[:, :, :1]", False))], "a, b, d, e", FLOATS[:2])
+        if mode != "bicubic":
+            case(f"coordinates in volumes that are not finite or far away, {mode}, {padding}", "x: {T}[1,2,3,2,4], g: {T}[1,2,4,9,3], k: int64[1,2,4,9,3] ints 0 8",
+                 ["c = torch.tensor([nan, inf, -inf, 1e38, -1e16, 1e7, 3.0, 1.0, 1.0], dtype=x.dtype)[k]", near] + [f"{n} = F.grid_sample({x}, grid, mode='{mode}', padding_mode='{padding}', align_corners={align})" for n, x, align in (("a", "x", True), ("b", "x", False), ("d", "x[:, :, :, :1]", True))], "a, b, d", FLOATS[:2])
 for op, self_dims, a, b in (("addmm", "5,7", "5,6", "6,7"), ("addmm", "7", "5,6", "6,7"), ("addmv", "5", "5,6", "6"), ("addbmm", "5,7", "2,5,6", "2,6,7"), ("baddbmm", "2,5,7", "2,5,6", "2,6,7"),
                             ("baddbmm", "2,8,9", "2,8,6", "2,6,9"), ("addr", "5,7", "5", "7"), ("_addmm_activation", "7", "5,6", "6,7")):
     name = f"torch.{op}"
