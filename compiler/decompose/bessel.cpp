@@ -171,7 +171,7 @@ T normal_quantile(const T& p) {
   const T z = sqrt(log(tail) * -2.0);
   T x = z - log(z) / z;
   for (int i = 0; i < 5; ++i) {
-    const T ratio = unary(Op::erfc, x * M_SQRT1_2) * (std::sqrt(M_PI) / M_SQRT2) * exp(x * x * 0.5);  // of the tail to the density
+    const T ratio = scaled_erfc(x * M_SQRT1_2) * (std::sqrt(M_PI) / M_SQRT2);  // of the tail to the density
     x = x + ratio * (log(ratio) - x * x * 0.5 - std::log(std::sqrt(2 * M_PI)) - log(tail));
   }
   const T middle = unary(Op::erfinv, p * 2.0 - 1.0) * M_SQRT2;

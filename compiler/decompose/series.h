@@ -9,6 +9,9 @@ namespace aotc::decompose {
 /// c[0] / 2 + c[1] T1(at) + c[2] T2(at) ..: at from -1 to 1.
 T chebyshev(const T& at, std::span<const double> c);
 
+/// exp(x*x) * erfc(x) of x >= 0, in float64.
+T scaled_erfc(const T& x);
+
 /// (2j)! / B_2j from j = 1 on, of the series of Euler and Maclaurin.
 inline constexpr double kEulerMaclaurin[] = {12.0,
                                              -720.0,

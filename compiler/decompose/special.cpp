@@ -27,25 +27,17 @@ void bessel_i(Rule& r) {
     part = part * ((2.0 * k - 1) * (2.0 * k - 1) - mu) / (a * (8.0 * k));
     tail = tail + part;
   }
-  const T far = tail * rsqrt(a * (2 * M_PI));
+  const T far = tail * rsqrt(a) * (1 / std::sqrt(2 * M_PI));
   T y = where(a <= 30.0, scaled ? sum * exp(-a) : sum, scaled ? far : far * exp(a));
   if (order == 1) y = where(x < 0.0, -y, y);
   r.set(y.to(out));
 }
 
-/// exp(x*x) * erfc(x), without overflow where x is large: from 0 on a Chebyshev series of (1 + 2x) times it, by reflection below.
+/// exp(x*x) * erfc(x), without overflow where x is large: by reflection below 0.
 void erfcx(Rule& r) {
-  static constexpr double kSeries[] = {
-      2.3551578691348035,      -0.0045900545806464771,  -0.084249133366517918,   0.059209939998191888,    -0.026658668435305752,
-      0.0090749976707052651,   -0.0024131635404176082,  0.00049077583652580858,  -6.9169733025012068e-5,  4.1390279860730053e-6,
-      7.7403830661984471e-7,   -2.1886401049234714e-7,  1.0764999465669320e-8,   4.5219598112184917e-9,   -7.7544002088116771e-10,
-      -6.3180883405402995e-11, 2.8687950113803078e-11,  1.9455869038713771e-13,  -9.6546967013612500e-13, 3.2525485343083932e-14,
-      3.3478121989833329e-14,  -1.8645620552638158e-15, -1.2507960121026116e-15, 7.4179744667452197e-17,  5.0677586504599325e-17};
   const T x0 = tensor(r, "self");
   const DType out = float_type(x0.dtype());
-  const T x = x0.to(out).to(DType::f64), a = abs(x), at = (a - 3.75) / (a + 3.75);
-  const T near = chebyshev(at, kSeries) / (a * 2.0 + 1.0);
-  const T right = where(a > 1e10, 1.0 / std::sqrt(M_PI) / a, near);
+  const T x = x0.to(out).to(DType::f64), right = scaled_erfc(abs(x));
   r.set(where(x < 0.0, exp(x * x) * 2.0 - right, right).to(out));
 }
 
@@ -111,9 +103,10 @@ void polygamma(Rule& r) {
   const T x = x0.to(out).to(DType::f64);
   const T left = x <= 0.0, right = zeta(n + 1, where(left, 1.0 - x, x));
   // The sum of 1 / (x + k)^(n+1) over all whole k is (-1)^n pi^(n+1) / n! times cot's n-th derivative. The place within the period is
-  // exact, and so is the tangent's argument near the poles.
+  // exact, and so is the tangent's argument near the poles and in the middle between them.
   const T whole = unary(Op::round, x), part = x - whole;
-  const T cot = 1.0 / unary(Op::tan, part * M_PI);
+  const T away = abs(part), past = away > 0.25, tangent = unary(Op::tan, where(past, 0.5 - away, away) * M_PI);
+  const T size = where(past, tangent, 1.0 / tangent), cot = where(part < 0.0, -size, size);
   const std::vector<double> p = cotangent_derivative(n);
   T all = x.like(p.back());
   for (size_t i = p.size() - 1; i-- > 0;) all = all * cot + p[i];
@@ -157,6 +150,18 @@ T chebyshev(const T& at, std::span<const double> c) {
   T above = at.like(0), sum = above;
   for (size_t k = c.size() - 1; k > 0; --k) above = std::exchange(sum, twice * sum - above + c[k]);
   return at * sum - above + c[0] * 0.5;
+}
+
+T scaled_erfc(const T& x) {
+  // A Chebyshev series of (1 + 2x) times it.
+  static constexpr double kSeries[] = {
+      2.3551578691348035,      -0.0045900545806464771,  -0.084249133366517918,   0.059209939998191888,    -0.026658668435305752,
+      0.0090749976707052651,   -0.0024131635404176082,  0.00049077583652580858,  -6.9169733025012068e-5,  4.1390279860730053e-6,
+      7.7403830661984471e-7,   -2.1886401049234714e-7,  1.0764999465669320e-8,   4.5219598112184917e-9,   -7.7544002088116771e-10,
+      -6.3180883405402995e-11, 2.8687950113803078e-11,  1.9455869038713771e-13,  -9.6546967013612500e-13, 3.2525485343083932e-14,
+      3.3478121989833329e-14,  -1.8645620552638158e-15, -1.2507960121026116e-15, 7.4179744667452197e-17,  5.0677586504599325e-17};
+  const T near = chebyshev((x - 3.75) / (x + 3.75), kSeries) / (x * 2.0 + 1.0);
+  return where(x > 1e10, 1.0 / std::sqrt(M_PI) / x, near);
 }
 
 RuleTable special_rules() { return kRows; }

@@ -501,6 +501,12 @@ case("outer products with factors", "x: {T}[5,4], u: {T}[5] special, v: {T}[4] s
      "a, b, c, d", (torch.float32, torch.float64))
 case("least common multiples that run over", "x: {T}[40] ints -128 127, y: {T}[40] ints -128 127", ["a = torch.lcm(x, y)", "b = torch.lcm(x, x // 3)"], "a, b", (torch.int8, torch.int16))
 case("incomplete gamma functions of large arguments", "x: {T}[3] unit const", ["a = torch.tensor([3e38, 3e38, 1e30, 1e38, inf, 5.0], dtype=x.dtype) * (x[0] * 0 + 1)", "b = torch.tensor([2.0, 0.0, 3.0, 3e38, 1e38, 3e38], dtype=x.dtype)", "c = torch.igamma(a, b)", "d = torch.igammac(a, b)"], "c, d", (torch.float32, torch.float64))
+PLACES = "torch.tensor([{}], dtype=x.dtype) + x[0] * 0"
+for dtype, a, b in (("float32", "1e-3, 1e-6, 1e-6, 0.01, 0.3, 300.0", "0.7, 1e-3, 1.05, 0.2, 0.1, 420.0"), ("float64", "0.25, 2.5, 300.0", "0.125, 3.0, 420.0")):
+    case(f"incomplete gamma functions of small and equal arguments, and of none, {dtype}", f"x: {dtype}[3] unit const", [f"a = {PLACES.format(a + ', 1e10, 1e17, 1e30, nan, nan, inf, nan, 0.0')}", f"b = {PLACES.format(b + ', 1e10, 1e17, 1e30, 0.0, inf, nan, 3.0, nan')}", "c = torch.igamma(a, b)", "d = torch.igammac(a, b)"], "c, d")
+case("zeta at its ends", "x: {T}[3] unit const", [f"a = {PLACES.format('1e17, inf, 1e12, nan, nan, 201.0, 41.0, 1e17, inf, 3.0, inf')}", f"b = {PLACES.format('2.0, 3.0, 2.0, -3.0, 0.0, 1.5, 2.5, 0.5, 1.0, inf, inf')}", "c = torch.special.zeta(a, b)"], "c", (torch.float32, torch.float64))
+case("functions of the largest and the least numbers", "x: float64[3] unit const", [f"a = {PLACES.format('1.7e308, -1.7e308, 1e300, 700.0')}", f"p = {PLACES.format('5e-324, 1e-310, 1e-300, 0.01, 0.99')}", "b = torch.special.i0(a)", "c = torch.special.i1(a)", "d = torch.special.i0e(a)", "e = torch.special.i1e(a)", "f = torch.special.ndtri(p)",
+     "g = torch.polygamma(10, torch.tensor([-0.5, -1.5]).double() + x[0] * 0)"], "b, c, d, e, f, g")
 
 grid_of = "torch.tensor([0.1, 0.25, 2.0]), torch.tensor([{}])"
 case("rounding to a grid of what is missing, infinite or too large", "x: {T}[5,3] special", ["a = torch.fake_quantize_per_tensor_affine(x, 0.125, 3, 0, 255)", "b, m = torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.25, 3, -128, 127)",

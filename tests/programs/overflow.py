@@ -15,6 +15,7 @@ Of rounded results (TABLE):
 - floored quotients that run over: NaN in vectors of eight, a number in what is left at the end;
 - sums with a factor (alpha) where the product runs over: LibTorch's kernels for AVX multiply and add at once, those for older processors round between;
 - losses of logits where one of the two products that they subtract runs over: LibTorch rounds each, a compiler may multiply and subtract at once;
+- incomplete gamma functions of numbers whose log gamma runs over: what LibTorch subtracts from it may do so, too, or not;
 - functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
 Of any result, exact ones too (ANY):
@@ -177,6 +178,11 @@ def powers_of_e(func, args, kwargs, results):
     return [over] if over.shape == results[0].shape else whole(results, bool(over.any()))
 
 
+def incomplete_gammas(func, args, kwargs, results):
+    a = args[0].double()
+    return [(beyond(torch.lgamma(a), results[0]) & torch.isfinite(a)).expand(results[0].shape)]
+
+
 def products(func, args, kwargs, results):
     x = finite_abs(args[0]).abs()
     logs = x.clamp(min=1).log().sum() if is_real(x) else torch.zeros(())
@@ -333,6 +339,7 @@ TABLE |= {name: scaled_sums for name in ("add", "sub", "rsub")}
 TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")}
 TABLE |= {"upsample_bicubic2d": cubic}
 TABLE |= {name: powers_of_e for name in ("cosh", "sinh", "i0", "special_i1", "soft_margin_loss")}
+TABLE |= {name: incomplete_gammas for name in ("igamma", "igammac", "special_gammainc", "special_gammaincc")}
 TABLE |= {name: products for name in PRODUCTS}
 TABLE |= {"binary_cross_entropy_with_logits": losses_of_logits}
 TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe_softmax, "_scaled_dot_product_flash_attention_for_cpu": flash}
