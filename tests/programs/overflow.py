@@ -394,6 +394,9 @@ def put(d, mask, run, generator):
 
 
 def place(d, mask, value):
+    if d.is_complex():  # both parts
+        d, mask = torch.view_as_real(d.conj() if d.is_conj() else d), mask.unsqueeze(-1)
+        value = torch.view_as_real(value.to(torch.complex128)) if isinstance(value, torch.Tensor) else value
     if isinstance(value, torch.Tensor):
         d.copy_(torch.where(mask, value.to(d.dtype), d))
     elif value is not None:
