@@ -137,7 +137,7 @@ Expr AtBounds::bound(const At& a, const Expr& e) const {
       const std::optional<int64_t> more = g_.syms.simplify(e - one).as_const();
       if (more) most = g_.syms.simplify(min(most, own_bound(a, other + *more)));
     }
-  return most;
+  return g_.syms.simplify(max(most, 0));  // below 0 where no number that the checks let through leaves anything
 }
 
 Expr AtBounds::own_bound(const At& a, const Expr& e) const {

@@ -377,6 +377,8 @@ case("numbers that must be sizes of inputs", "x: float32[A,3], k: int64[] ints A
 # Met at the exported sizes whatever the data, and at others by some.
 for what, k in (("(x < 4 / x.shape[0]).all().item()", "0 1"), ("k.item() <= 6", "0 2*A-1"), ("x[x * x.shape[0] > 4].shape[0] <= 2", "0 1"), ("k.item() % 3 != 2", "0 A-2")):
     case(f"a condition that some data do not meet: {what}", f"x: float32[A,3] unit, k: int64[] ints {k}", [f"torch._check({what})", "y = x * 2 + k"], "y")
+for text in ("torch.arange(m) * 2", "x.new_ones(m, 3).sum(0)", "F.pad(x.new_zeros(m), (1, 2))", "torch.cat([x.new_zeros(m, 3), x.new_ones(2, 3)]).reshape(-1)"):
+    case(f"what numbers leave of a size, and sizes of which none leave anything: {text}", "x: float32[A], k: int64[] ints 1 2", ["n = k.item()", "torch._check(n >= 1)", "torch._check(n <= x.shape[0])", "m = x.shape[0] - n", f"a = {text}"], "a", named=True)
 case("repeats of nothing", "x: float32[3,0] normal, r: int64[0] ints 0 1, k: int64[] ints 0 1", ["y = torch.repeat_interleave(x.reshape(-1), r, dim=0)", "torch._check(y.shape[0] <= 4)", "n = k.item()", "torch._check(n >= 0)", "torch._check(n <= 3)", "a = F.pad(x.reshape(-1)[:0], (n, 0), value=2)"], "y, a")
 case("repeats as often as the data say", "x: {T}[A,3], r: int64[A] ints 0 4",
      ["y = torch.repeat_interleave(x, r, dim=0)", "torch._check(y.shape[0] <= 3 * x.shape[0])", "a = y.sum(0)", "b = y[1:]", "c = y.reshape(-1)"], "y, a, b, c", (torch.float32, torch.int64))
