@@ -252,19 +252,21 @@ void is_close(Rule& r) {
   r.set(near | (within & !unary(Op::isinf, error)));
 }
 
-/// Whole exponents scale the number itself, though the power alone leaves the type: in float64, of which it takes three.
+/// Whole exponents, of which int32 has a part, scale a float itself, though the power alone leaves the type: in float64, of which it takes
+/// three.
 void ldexp(Rule& r) {
   const T x = tensor(r, "self"), e = tensor(r, "other");
   const DType out = r.meta_result().dtype;
-  if (!is_float(e.dtype()) && !is_bool(e.dtype())) {
+  if (is_float(x.dtype()) && !is_float(e.dtype()) && !is_bool(e.dtype())) {
     const bool wide = out == DType::f64;
     const double most = wide ? 2200.0 : 1000.0;
-    const T n = minimum(maximum(e.to(DType::f64), -most), most), y = x.to(out).to(DType::f64);
+    const T n = minimum(maximum(e.to(DType::i32).to(DType::f64), -most), most), y = x.to(out).to(DType::f64);
     if (!wide) return r.set((y * unary(Op::exp2, n)).to(out));
     const T third = unary(Op::floor, n / 3.0), by = unary(Op::exp2, third);
     return r.set(y * by * by * unary(Op::exp2, n - third * 2.0));
   }
-  r.set((x.to(compute_type(out)) * unary(Op::exp2, e.to(compute_type(out)))).to(out));
+  const DType power = float_type(e.dtype());
+  r.set((x.to(compute_type(out)) * unary(Op::exp2, e.to(power).up()).to(power).to(compute_type(out))).to(out));
 }
 
 void where_rule(Rule& r) {
