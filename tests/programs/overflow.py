@@ -15,6 +15,7 @@ Of rounded results (TABLE):
 - floored quotients that run over: NaN in vectors of eight, a number in what is left at the end;
 - sums with a factor (alpha) where the product runs over: LibTorch's kernels for AVX multiply and add at once, those for older processors round between;
 - losses of logits where one of the two products that they subtract runs over: LibTorch rounds each, a compiler may multiply and subtract at once;
+- products of complex numbers whose parts run over on the way: infinities that are subtracted, or none where the power is found otherwise;
 - incomplete gamma functions of numbers whose log gamma runs over: what LibTorch subtracts from it may do so, too, or not;
 - functions that go by e to the operand where that power runs over in the type they compute in and their own value does not (cosh(89) is 2.2e38).
 
@@ -178,6 +179,13 @@ def powers_of_e(func, args, kwargs, results):
     return [over] if over.shape == results[0].shape else whole(results, bool(over.any()))
 
 
+def complex_products(func, args, kwargs, results):
+    if not results[0].is_complex():
+        return [None]
+    exact = func(*args, **kwargs)
+    return [~(exact.abs() <= largest(results[0]) / 2) & torch.isfinite(args[0]).expand(results[0].shape)]
+
+
 def incomplete_gammas(func, args, kwargs, results):
     a = args[0].double()
     return [(beyond(torch.lgamma(a), results[0]) & torch.isfinite(a)).expand(results[0].shape)]
@@ -339,6 +347,7 @@ TABLE |= {name: scaled_sums for name in ("add", "sub", "rsub")}
 TABLE |= {name: antialiased for name in ("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")}
 TABLE |= {"upsample_bicubic2d": cubic}
 TABLE |= {name: powers_of_e for name in ("cosh", "sinh", "i0", "special_i1", "soft_margin_loss")}
+TABLE |= {name: complex_products for name in ("mul", "pow", "square")}
 TABLE |= {name: incomplete_gammas for name in ("igamma", "igammac", "special_gammainc", "special_gammaincc")}
 TABLE |= {name: products for name in PRODUCTS}
 TABLE |= {"binary_cross_entropy_with_logits": losses_of_logits}

@@ -143,7 +143,7 @@ class Shadow(TorchDispatchMode):
                     return x
                 if id(x) not in seen:
                     nominal = next((o.dtype for o in operands if self.pairs.get(id(o), (0, 0))[1] is x), torch.float32)
-                    seen[id(x)] = self.rounded(x * self.noise(x, nominal), nominal)
+                    seen[id(x)] = self.rounded(conjugated(x) * self.noise(x, nominal), nominal)
                 return seen[id(x)]
 
             shadows = tree_map(disturb, shadows)
@@ -203,6 +203,11 @@ class Shadow(TorchDispatchMode):
         for t in results:
             self.inexact.add(t.untyped_storage()._cdata)
         return result
+
+
+def conjugated(x):
+    """x without a pending conjugation, which arithmetic below the dispatcher's key for it would not see."""
+    return torch.conj_physical(x.conj()) if x.is_conj() else x
 
 
 def widen_leaf(t):
