@@ -58,6 +58,20 @@ std::vector<std::string> correct_unique(Program& p, const PNode& node) {
   return changed;
 }
 
+/// torch 2.11: its meta kernel gives sums of weights the type of counts. They are float32 of float32, float64 of all others.
+std::vector<std::string> correct_bincount(Program& p, const PNode& node) {
+  const Arg* weights = find(node, "weights");
+  const auto* given = weights ? std::get_if<TensorRef>(weights) : nullptr;
+  const auto of = given ? p.tensors.find(given->name) : p.tensors.end();
+  const auto* result = node.results.size() == 1 ? std::get_if<TensorRef>(&node.results[0]) : nullptr;
+  const auto stated = result ? p.tensors.find(result->name) : p.tensors.end();
+  if (of == p.tensors.end() || stated == p.tensors.end()) return {};
+  const DType right = of->second.dtype == DType::f32 ? DType::f32 : DType::f64;
+  if (stated->second.dtype == right) return {};
+  stated->second.dtype = right;
+  return {result->name};
+}
+
 struct Row {
   std::string_view target;
   std::vector<std::string> (*correct)(Program&, const PNode&);  ///< gives the results that were misstated
@@ -67,6 +81,7 @@ constexpr Row kRows[] = {
     {"aten._unique2.default", correct_unique},
     {"aten.unique_consecutive.default", correct_unique},
     {"aten.unique_dim.default", correct_unique},
+    {"aten.bincount.default", correct_bincount},
 };
 
 template <class Fn>

@@ -2,7 +2,7 @@
 """Archives that state sizes or types which their operators do not give are built for those that ep.module() gives.
 
 torch 2.11 says of the states of an LSTM of fixed sizes, where oneDNN has the layer, that they have a dim of 1 behind the first, and computes
-the sizes of all that follows from that; of the places and counts of equal rows that they have the rows' type. Such archives are made here of
+the sizes of all that follows from that; of the places and counts of equal rows that they have the rows' type, and of sums of weights that they are integers. Such archives are made here of
 today's by writing that into their text.
 """
 import argparse, json, os, subprocess, sys, warnings, zipfile
@@ -34,6 +34,17 @@ def equal_rows(torch):
             return rows, places, counts, places + 1, x[places[:3]]
 
     return Rows()
+
+
+def sums_of_weights(torch):
+    class Sums(torch.nn.Module):
+        def forward(self, x, few, many):
+            a, b, c = torch.bincount(x, few), torch.bincount(x, many), torch.bincount(x, x)
+            for y in (a, b, c):
+                torch._check(y.shape[0] <= 10)
+            return a, b, c
+
+    return Sums()
 
 
 def misstate(path, to, sizes, types={}):
@@ -97,6 +108,13 @@ def main():
     places = [n for n in ep.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor) and n.meta["val"].dtype == torch.int64]
     assert len(places) >= 3, ep.graph
     misstate(plain, path, {}, {n.name: 7 for n in places})
+    faults += not built(o, so, path)
+    ep = torch.export.export(sums_of_weights(torch), (torch.randint(0, 9, (20,)), torch.randn(20), torch.randn(20, dtype=torch.float64)))
+    plain, path, so = (os.path.join(o.work, f"sums{end}") for end in (".plain.pt2", ".pt2", ".so"))
+    torch.export.save(ep, plain)
+    sums = [n.name for n in ep.graph.nodes if n.target is torch.ops.aten.bincount.default]
+    assert len(sums) == 3, ep.graph
+    misstate(plain, path, {}, {name: 5 for name in sums})
     faults += not built(o, so, path)
     for directions in (1, 2):
         torch.manual_seed(directions)

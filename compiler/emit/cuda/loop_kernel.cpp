@@ -154,7 +154,7 @@ std::string LoopEmitter::serial() {
     }
     const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
     out += declare_accumulators(reduces, 4) + declare_accumulators(of_kind(b, InstKind::scan), 4);
-    out += "    i64 inner = 0;\n" + serial_points(b, "inner_points") + read_accumulators(reduces, false, 4);
+    out += "    {\n    i64 inner = 0;\n" + serial_points(b, "inner_points") + "    }\n" + read_accumulators(reduces, false, 4);
   }
   return out + "  }\n";
 }
