@@ -3,6 +3,7 @@
 
 #include "decompose/families.h"
 #include "decompose/tensor.h"
+#include "graph/scalar.h"
 
 namespace aotc::decompose {
 namespace {
@@ -69,8 +70,10 @@ T selu(Rule&, const T& x) {
 
 T softsign(Rule&, const T& x) { return x / (abs(x) + 1.0); }
 T tanhshrink(Rule&, const T& x) { return x - tanh(x); }
+/// Since torch 2.15 the bound is a number of the input's type.
 T softshrink(Rule& r, const T& x) {
-  const double l = r.number_or("lambd", 0.5);
+  const DType t = r.meta_result().dtype;
+  const double given = r.number_or("lambd", 0.5), l = is_half(t) && r.since_torch(2, 15) ? round_to(t, given) : given;
   return where(x > l, x - l, where(x < -l, x + l, where(unary(Op::isnan, x), x, 0.0)));
 }
 void hardshrink(Rule& r) {  // the bound is a number of the input's type

@@ -18,11 +18,14 @@ T of_difference(const T& g, const T& diff, const T& dist, double p) {
   return where(none, 0.0, v);
 }
 
+/// The gradient of the distances, as torch calls it since 2.15 and before.
+std::string_view gradient_of(const Rule& r) { return r.has("grad_output") ? "grad_output" : "grad"; }
+
 void cdist(Rule& r) {
   const TensorType t = r.meta_result();
   const DType in = compute_type(t.dtype);
   const T x = tensor(r, "x1").to(in), y = tensor(r, "x2").to(in);
-  const T g = tensor(r, "grad").to(in), dist = tensor(r, "cdist").to(in);
+  const T g = tensor(r, gradient_of(r)).to(in), dist = tensor(r, "cdist").to(in);
   if (t.elems().is(0) || r.b.type(g).elems().is(0)) return r.set(full(r.b, t.dtype, t.dims, 0.0));
   const T v = of_difference(g.unsqueeze(-1), x.unsqueeze(-2) - y.unsqueeze(-3), dist.unsqueeze(-1), r.number("p"));
   r.set(v.sum({v.rank() - 2}, false).to(t.dtype));
@@ -43,7 +46,7 @@ void pdist(Rule& r) {
     }
   const T at = T(r.b, literal(r.b, pair)).reshape({n, n});
   const auto square = [&](std::string_view name) { return T(r.b, r.b.index(tensor(r, name).to(x.dtype()), {at}, {0}, 0)).unsqueeze(-1); };
-  const T v = of_difference(square("grad"), x.unsqueeze(1) - x.unsqueeze(0), square("pdist"), r.number("p"));
+  const T v = of_difference(square(gradient_of(r)), x.unsqueeze(1) - x.unsqueeze(0), square("pdist"), r.number("p"));
   const T other = iota(r.b, {n, n, 1}, 0) != iota(r.b, {n, n, 1}, 1);
   r.set(where(other, v, 0.0).sum({1}, false).to(t.dtype));
 }

@@ -178,9 +178,24 @@ void compare(Rule& r) {
   r.set(binary(op, p.a, p.b));
 }
 
+/// The numbers of an integer type of up to 32 bits.
+std::optional<std::pair<double, double>> numbers_of(DType t) {
+  if (!is_int(t) || dtype_bytes(t) > 4) return {};
+  const int bits = 8 * static_cast<int>(dtype_bytes(t));
+  return t == DType::u8 ? std::pair(0.0, 255.0) : std::pair(-std::ldexp(1, bits - 1), std::ldexp(1, bits - 1) - 1);
+}
+
+/// Since torch 2.15 a bound that all numbers of the type are within is none. Before, -1 was the largest number of uint8.
+bool is_bound(Rule& r, std::string_view name, bool lower) {
+  if (name.empty() || r.none(name)) return false;
+  const auto all = numbers_of(r.b.dtype(r.tensor("self")));
+  if (r.is_tensor(name) || !all || !r.since_torch(2, 15)) return true;
+  return lower ? r.number(name) > all->first : r.number(name) < all->second;
+}
+
 void clamp_bounds(Rule& r, std::string_view lo, std::string_view hi) {
   std::vector<Operand> ops = {operand(r, "self")};
-  const bool has_lo = !lo.empty() && !r.none(lo), has_hi = !hi.empty() && !r.none(hi);
+  const bool has_lo = is_bound(r, lo, true), has_hi = is_bound(r, hi, false);
   if (has_lo) ops.push_back(operand(r, lo));
   if (has_hi) ops.push_back(operand(r, hi));
   const DType out = result_type(r.b, ops);

@@ -1,4 +1,5 @@
 #include "decompose/rule.h"
+#include "import/torch_versions.h"
 
 #include <limits>
 
@@ -20,6 +21,10 @@ const Arg& Rule::arg(std::string_view name) const {
   const Arg* a = find(name);
   if (!a) refuse(fmt::format("argument '{}' is missing", name));
   return *a;
+}
+
+bool Rule::since_torch(int major, int minor) const {
+  return !(import::torch_version(program.torch_version) < import::TorchVersion{major, minor});
 }
 
 bool Rule::has(std::string_view name) const { return find(name) != nullptr; }

@@ -67,6 +67,9 @@ class Rule {
   /// Operands and results are one part, real or imaginary, of what the archive says; metadata is told that way.
   bool part = false;
 
+  /// Whether the archive is of this torch or a later one: eager computes as its own does.
+  bool since_torch(int major, int minor) const;
+
   // Arguments by schema name. The plain forms refuse with a clear text when the argument has another type.
   const import::Arg& arg(std::string_view name) const;
   bool has(std::string_view name) const;   ///< the schema has this argument

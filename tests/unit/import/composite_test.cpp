@@ -201,11 +201,6 @@ TEST_CASE("kernels that ask for values are refused") {
   places.node("aten.tensor_split.tensor_indices_or_sections", {{"self", ref("x")}, {"tensor_indices_or_sections", ref("i")}},
               {TensorList{ref("a"), ref("b"), ref("c")}});
   CHECK(!refusal(places.p).empty());
-
-  Maker choose;  // all pairs of elements: by a mask
-  choose.input("x", {Expr(5)});
-  choose.node("aten.combinations.default", {{"self", ref("x")}}, {ref("r")});
-  CHECK(has(refusal(choose.p), "depend on data"));
 }
 
 TEST_CASE("what a kernel fills past the dispatcher is refused") {
