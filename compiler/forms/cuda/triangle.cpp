@@ -160,8 +160,9 @@ class SolveTriangular final : public Triangles {
       if (threads > 32 && threads / 2 >= columns) break;
       if (shared_bytes(*order, threads) > s.machine.shared_bytes) break;
       const auto warps = static_cast<double>(count * ceil_div(columns, int64_t{threads}) * (threads / 32));
+      const double staged = static_cast<double>(n) / threads;  // of the matrix, a row
       all.push_back({pack(*this, ColumnsOfBlock{threads}), Fit::yes(),
-                     ns(warps, u.triangle_lane_warps, u.triangle_lane_row + terms * u.triangle_lane_term)});
+                     ns(warps, u.triangle_lane_warps, u.triangle_lane_row + (terms + staged) * u.triangle_lane_term)});
     }
     return all;
   }
@@ -187,7 +188,7 @@ class SolveTriangular final : public Triangles {
 
  private:
   /// Both operands as doubles, the matrix's rows rounded up (kernels/cuda/triangle.cuh).
-  static int64_t shared_bytes(int64_t n, int64_t columns) { return (ceil_div(n, kTogether) * kTogether + columns) * n * 8; }
+  static int64_t shared_bytes(int64_t n, int64_t columns) { return (ceil_div(n, kTogether) * kTogether + 2 + columns) * n * 8; }
   static constexpr int64_t kTogether = 4;
 };
 

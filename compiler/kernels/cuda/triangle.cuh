@@ -183,7 +183,7 @@ template <class T, class S, int Threads> AOTC_DI void solve_triangular(const T* 
 }
 
 // A thread a column, a block `Threads` columns of one matrix, kTogether rows at a time. shared: n * (pitch + Threads) doubles, pitch being n
-// rounded up to kTogether: a's triangle, then x. Steps count rows in the order in which they are solved: of step t what it takes of each
+// rounded up to kTogether and 2 more, so that what a warp stores lies in different banks: a's triangle, then x. Steps count rows in the order in which they are solved: of step t what it takes of each
 // later one lies together.
 constexpr int kTogether = 4;
 template <class T, class S, int Threads>
@@ -191,16 +191,17 @@ AOTC_DI void solve_triangular_lanes(const T* a, const T* b, T* x, i64 count, i64
   struct alignas(16) Pair {
     double v[2];
   };
-  const i64 pitch = (n + kTogether - 1) / kTogether * kTogether, groups = (k + Threads - 1) / Threads;
+  const i64 pitch = (n + kTogether - 1) / kTogether * kTogether + 2, groups = (k + Threads - 1) / Threads;
   double* const taken = shared;
   double* const solved = shared + n * pitch + threadIdx.x;
   const auto row_of = [&](i64 step) { return S::Upper ? n - 1 - step : step; };
   for (i64 unit = blockIdx.x; unit < count * groups; unit += gridDim.x) {
     const i64 matrix = unit / groups, column = unit % groups * Threads + threadIdx.x, at = matrix * n * k + column;
-    for (i64 e = threadIdx.x; e < n * n; e += Threads) {
-      const i64 step = row_of(e / n), of = row_of(e % n);
-      if (of <= step) taken[of * pitch + step] = static_cast<double>(a[matrix * n * n + e]);
-    }
+    for (i64 row = threadIdx.x / 32; row < n; row += Threads / 32)
+      for (i64 c = threadIdx.x & 31; c < n; c += 32) {
+        const i64 step = row_of(row), of = row_of(c);
+        if (of <= step) taken[of * pitch + step] = static_cast<double>(a[(matrix * n + row) * n + c]);
+      }
     __syncthreads();
     for (i64 step = 0; column < k && step < n; step += kTogether) {
       double right[kTogether], sum[kTogether] = {}, made[kTogether];
