@@ -191,7 +191,12 @@ class RandomModel : public RandomGraph {
       const Exprs dims = {chance(50) ? Expr(1) : d[0], chance(50) ? Expr(1) : d[1], d[2], b_.dims(k)[2]};
       in.push_back(chance(50) ? mask(dims) : spread(dims));
     }
-    return small(b_.make1(Op::attention, in, {{Attr::scale, 0.25 * (1 + pick(4))}, {Attr::causal, causal}}));
+    const bool sinks = chance(25);
+    if (sinks) {
+      const ValueId x = spread({chance(50) ? Expr(1) : d[0], chance(30) ? Expr(1) : d[1], chance(70) ? Expr(1) : d[2], 1});
+      in.push_back(b_.cast(x, is_half(o_.dtype) ? DType::f32 : o_.dtype));
+    }
+    return small(b_.make1(Op::attention, in, {{Attr::scale, 0.25 * (1 + pick(4))}, {Attr::causal, causal}, {Attr::sinks, sinks}}));
   }
 
   // ---- whole-tensor algorithms

@@ -23,6 +23,14 @@ std::optional<Cell> parse_cell(std::string_view name);
 /// lstm 4, gru 3, tanh and relu 1; 0 for other names.
 int64_t recurrence_gates(std::string_view cell);
 
+/// Where the optional inputs of an attention stand; 0: it has none of these. `scaled`: its keys and values are int8.
+struct AttentionInputs {
+  size_t mask = 0, from = 0, end = 0, sinks = 0;
+  size_t scales = 0;  ///< of the rows of keys; those of values follow
+};
+AttentionInputs attention_inputs(const Node& n, size_t arity, bool scaled);
+AttentionInputs attention_inputs(const Graph& g, const Node& n);
+
 /// What type an attribute's value has. `scalar`: double, int64 or bool, as the node's element type is floating, integer or bool.
 enum class AttrType : uint8_t { boolean, integer, real, text, ints, expr, exprs, scalar };
 AttrType attr_type(Attr a);

@@ -84,11 +84,14 @@ Types conv(Infer& r) {
 }
 
 Types attention(Infer& r) {
-  r.arity(3, 8);
+  r.arity(3, 9);
   const TensorType &q = r.in(0), &k = r.in(1), &v = r.in(2);
   const bool scales = k.dtype == DType::i8;
-  const size_t arity = r.arity() - (scales ? 2 : 0);  // without the scales of k and v, which come last
-  r.require(arity >= 3 && arity <= 6, "attention takes 3 to 6 operands, and scales of k and v that are int8");
+  const AttentionInputs at = attention_inputs(r.n, r.arity(), scales);
+  const size_t behind = (scales ? 2 : 0) + (r.n.get_or<bool>(Attr::sinks, false) ? 1 : 0);
+  r.require(r.arity() >= 3 + behind && r.arity() <= 6 + behind,
+            "attention takes 3 to 6 operands, sinks where it has them, and scales of k and v that are int8");
+  const size_t arity = r.arity() - behind;
   r.require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, "q, k and v must be of rank 4");
   const bool stored = k.dtype == (scales ? DType::i8 : DType::f8e4m3fn);
   r.require(is_float(q.dtype) && k.dtype == v.dtype && (stored || (!scales && q.dtype == k.dtype)),
@@ -111,13 +114,20 @@ Types attention(Infer& r) {
       if (!m.dims[i].is(1)) r.equal(m.dims[i], q.dims[i], "mask dim");
     r.equal(m.dims[3], k.dims[2], "mask length");
     for (size_t i = 4; i < arity; ++i) {
-      const TensorType& at = r.in(i);
-      r.require(is_bool(m.dtype) && at.dtype == DType::i64 && at.rank() == 4 && at.dims[3].is(1),
+      const TensorType& of = r.in(i);
+      r.require(is_bool(m.dtype) && of.dtype == DType::i64 && of.rank() == 4 && of.dims[3].is(1),
                 "ranges of keys must be int64, of a bool mask");
-      for (int d = 0; d < 3; ++d) r.equal(at.dims[d], m.dims[d], "mask dim of a range of keys");
+      for (int d = 0; d < 3; ++d) r.equal(of.dims[d], m.dims[d], "mask dim of a range of keys");
     }
   }
-  for (size_t i = arity; i < r.arity(); ++i) {
+  if (at.sinks) {
+    const TensorType& s = r.in(at.sinks);
+    r.require(s.dtype == (is_half(q.dtype) ? DType::f32 : q.dtype) && s.rank() == 4 && s.dims[3].is(1),
+              "sinks must be of the type that scores are summed in, one a row of queries");
+    for (int d = 0; d < 3; ++d)
+      if (!s.dims[d].is(1)) r.equal(s.dims[d], q.dims[d], "dim of the sinks");
+  }
+  for (size_t i = at.scales; at.scales && i < r.arity(); ++i) {
     const TensorType& s = r.in(i);
     r.require(s.dtype == DType::f32 && s.rank() == 4 && s.dims[3].is(1), "scales must be float32, one a row of k and of v");
     for (int d = 0; d < 3; ++d) r.equal(s.dims[d], k.dims[d], "scales of rows");
@@ -126,3 +136,20 @@ Types attention(Infer& r) {
 }
 
 }  // namespace aotc::infer
+
+namespace aotc {
+
+AttentionInputs attention_inputs(const Node& n, size_t arity, bool scaled) {
+  AttentionInputs at;
+  if (scaled) at.scales = arity -= 2;
+  if (n.get_or<bool>(Attr::sinks, false)) at.sinks = --arity;
+  if (arity > 3) at.mask = 3;
+  if (arity > 5) at.from = 4, at.end = 5;
+  return at;
+}
+
+AttentionInputs attention_inputs(const Graph& g, const Node& n) {
+  return attention_inputs(n, n.inputs.size(), g.type(n.inputs[1]).dtype == DType::i8);
+}
+
+}  // namespace aotc

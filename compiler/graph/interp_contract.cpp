@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/infer.h"
 #include "graph/interp_detail.h"
 
 namespace aotc::interp {
@@ -152,10 +153,12 @@ void attention(Eval& e) {
   const int64_t batch = e.in_dims(0)[0], heads = e.in_dims(0)[1], rows = e.in_dims(0)[2], width = e.in_dims(0)[3];
   const int64_t kv_heads = e.in_dims(1)[1], cols = e.in_dims(1)[2], v_width = e.in_dims(2)[3];
   const double scale = e.n.get<double>(Attr::scale);
-  const bool causal = e.n.get<bool>(Attr::causal), scales = e.in[1]->dtype == DType::i8, masked = e.in.size() > (scales ? 5 : 3);
+  const bool causal = e.n.get<bool>(Attr::causal), scales = e.in[1]->dtype == DType::i8;
+  const AttentionInputs at = attention_inputs(e.n, e.in.size(), scales);
+  const bool masked = at.mask != 0;
   const bool fills = e.n.get_or<bool>(Attr::mask_fills, false);
   if (scales)
-    for (auto [x, of] : {std::pair(&k, e.in.size() - 2), {&v, e.in.size() - 1}}) {
+    for (auto [x, of] : {std::pair(&k, at.scales), {&v, at.scales + 1}}) {
       const std::vector<double> scale_of = as_f64(*e.in[of]);
       const size_t row = scale_of.empty() ? 1 : x->size() / scale_of.size();
       for (size_t i = 0; i < x->size(); ++i) (*x)[i] *= scale_of[i / row];
@@ -171,6 +174,13 @@ void attention(Eval& e) {
     mask_strides = row_major(e.in_dims(3));
     for (size_t i = 0; i < 4; ++i)
       if (e.in_dims(3)[i] == 1) mask_strides[i] = 0;
+  }
+  const std::vector<double> sinks = at.sinks ? as_f64(*e.in[at.sinks]) : std::vector<double>();
+  Dims sink_strides(4, 0);
+  if (at.sinks) {
+    sink_strides = row_major(e.in_dims(at.sinks));
+    for (size_t i = 0; i < 4; ++i)
+      if (e.in_dims(at.sinks)[i] == 1) sink_strides[i] = 0;
   }
   std::vector<double> out(e.out[0].elems(), 0), score(cols);
   for (int64_t b = 0; b < batch; ++b)
@@ -190,8 +200,11 @@ void attention(Eval& e) {
           score[j] = s;
           top = std::isnan(s) ? s : std::max(top, s);
         }
+        const double sink = at.sinks ? sinks[b * sink_strides[0] + h * sink_strides[1] + i * sink_strides[2]] : 0;
+        if (at.sinks) top = std::isnan(sink) ? sink : std::max(top, sink);
         if (std::isinf(top) && top < 0 && !e.n.get<bool>(Attr::nan_rows)) continue;  // attends nowhere: zeros
         for (double& s : score) sum += s = std::exp(s - top);
+        if (at.sinks) sum += std::exp(sink - top);
         double* to = out.data() + ((b * heads + h) * rows + i) * v_width;
         for (int64_t j = 0; j < cols; ++j)
           for (int64_t x = 0; x < v_width; ++x) to[x] += score[j] / sum * v[(kv * cols + j) * v_width + x];

@@ -123,6 +123,7 @@ Demand demand(const AttentionKernel& k) {
   if (k.mask) c.reads(k.mask->param, scores);
   if (k.shown)
     for (const AttentionKernel::View* v : {&k.shown->from, &k.shown->end}) c.reads(v->param, k.batch * k.heads * k.q_len);
+  if (k.sinks) c.reads(k.sinks->param, k.batch * k.heads * k.q_len);
   if (k.row_scales)
     for (const AttentionKernel::View* v : {&k.row_scales->k, &k.row_scales->v}) c.reads(v->param, k.batch * k.kv_heads * k.kv_len);
   c.writes(k.out.param, k.batch * k.heads * k.q_len * k.v_dim);

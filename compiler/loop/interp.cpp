@@ -431,15 +431,20 @@ class Machine {
     std::vector<const HostTensor*> in = {&q, &kk, &v};
     HostTensor mask;
     if (k.mask) in.push_back(&(mask = view(*k.mask, {b, h, l, s})));
+    HostTensor sinks;
+    if (k.sinks) in.push_back(&(sinks = view(*k.sinks, {b, h, l, 1})));
     HostTensor of_k, of_v;
     if (k.row_scales) {
       in.push_back(&(of_k = view(k.row_scales->k, {b, hkv, s, 1})));
       in.push_back(&(of_v = view(k.row_scales->v, {b, hkv, s, 1})));
     }
-    const HostTensor r =
-        run_node(Op::attention, in,
-                 {{Attr::scale, k.scale}, {Attr::causal, k.causal}, {Attr::nan_rows, k.nan_rows}, {Attr::mask_fills, k.mask_fills}},
-                 {{k.dtype, {b, h, l, ev}}})[0];
+    const HostTensor r = run_node(Op::attention, in,
+                                  {{Attr::scale, k.scale},
+                                   {Attr::causal, k.causal},
+                                   {Attr::nan_rows, k.nan_rows},
+                                   {Attr::mask_fills, k.mask_fills},
+                                   {Attr::sinks, k.sinks.has_value()}},
+                                  {{k.dtype, {b, h, l, ev}}})[0];
     const Dims strides = evals({k.out.b, k.out.h, k.out.s, k.out.e}), dims = {b, h, l, ev};
     const size_t to = args_.at(idx(k.out.param));
     const int64_t bytes = dtype_bytes(k.dtype), base = eval(k.out.base, shape_);

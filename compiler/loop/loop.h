@@ -223,6 +223,7 @@ struct AttentionKernel {
     View k, v;
   };
   std::optional<RowScales> row_scales;
+  std::optional<View> sinks;            ///< b h s(=query) strides: one more score of a row, which multiplies no value; of the sums' type
   static constexpr int kShownPart = 4;  ///< by guess a row's range has one in so many of the keys: a cache is seldom full
   DType dtype = DType::f32;             ///< of queries and results, and of keys and values unless these are stored in bytes
   double scale = 1;

@@ -170,21 +170,23 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
   k.q = view(gr.operands[0].base, gr.operands[0].idx, ParamRole::input, x.b, x.h, x.l, x.e);
   k.k = view(gr.operands[1].base, gr.operands[1].idx, ParamRole::input, x.b, x.hkv, x.s, x.e);
   k.v = view(gr.operands[2].base, gr.operands[2].idx, ParamRole::input, x.b, x.hkv, x.s, x.ev);
-  const size_t scales = g.type(n.inputs[1]).dtype == DType::i8 ? 2 : 0, plain = gr.operands.size() - scales;
-  if (plain > 3) k.mask = view(gr.operands[3].base, gr.operands[3].idx, ParamRole::input, x.b, x.h, x.l, x.s);
+  const AttentionInputs in = attention_inputs(g, n);
+  if (in.mask) k.mask = view(gr.operands[in.mask].base, gr.operands[in.mask].idx, ParamRole::input, x.b, x.h, x.l, x.s);
   k.mask_fills = k.mask && !is_bool(k.params[k.mask->param].dtype) && n.get_or<bool>(Attr::mask_fills, false);
-  if (plain > 4) {
-    const auto of_rows = [&](size_t i) {
-      return view(gr.operands[i].base, gr.operands[i].idx, ParamRole::input, x.b, x.h, x.l, kNone<SymId>);
-    };
-    k.shown = AttentionKernel::Shown{of_rows(4), of_rows(5)};
+  const auto of_rows = [&](size_t i) {
+    return view(gr.operands[i].base, gr.operands[i].idx, ParamRole::input, x.b, x.h, x.l, kNone<SymId>);
+  };
+  if (in.from) {
+    const AttentionKernel::View from = of_rows(in.from);
+    k.shown = AttentionKernel::Shown{from, of_rows(in.end)};
   }
-  if (scales) {
+  if (in.sinks) k.sinks = of_rows(in.sinks);
+  if (in.scales) {
     const auto of_keys = [&](size_t i) {
       return view(gr.operands[i].base, gr.operands[i].idx, ParamRole::input, x.b, x.hkv, x.s, kNone<SymId>);
     };
-    const AttentionKernel::View of_k = of_keys(plain);
-    k.row_scales = AttentionKernel::RowScales{of_k, of_keys(plain + 1)};
+    const AttentionKernel::View of_k = of_keys(in.scales);
+    k.row_scales = AttentionKernel::RowScales{of_k, of_keys(in.scales + 1)};
   }
   const StoreAt& s = gr.stores.at(0);
   SymId by_dim[4];

@@ -426,6 +426,10 @@ class Parser {
       k.shown = AttentionKernel::Shown{from, view("shown_end", k)};
       need_line();
     }
+    if (in_.accept_word("sinks")) {
+      k.sinks = view(nullptr, k);
+      need_line();
+    }
     if (in_.accept_word("scales_k")) {
       const AttentionKernel::View of_k = view(nullptr, k);
       need_line();

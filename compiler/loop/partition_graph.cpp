@@ -5,6 +5,7 @@
 #include <queue>
 #include <tuple>
 
+#include "graph/infer.h"
 #include "loop/partitioner.h"
 
 namespace aotc::loop {
@@ -126,19 +127,18 @@ void Partitioner::visit_contraction(NodeId id, const Node& n) {
             present({x.b, x.hkv, x.s, x.e}));
     operand(resolve_operand(p_, n.inputs[2], {b, hkv, s, ev}, present({x.b, x.hkv, x.s, x.ev}), syms, users_),
             present({x.b, x.hkv, x.s, x.ev}));
-    const size_t plain = n.inputs.size() - (g_.type(n.inputs[1]).dtype == DType::i8 ? 2 : 0);
-    if (plain > 3) {
-      const Exprs& m = g_.type(n.inputs[3]).dims;
-      Exprs at = {b, h, l, s};
-      for (size_t i = 0; i < 4; ++i)
-        if (m[i].is(1)) at[i] = 0;
-      operand(resolve_operand(p_, n.inputs[3], at, present({x.b, x.h, x.l, x.s}), syms, users_), present({x.b, x.h, x.l, x.s}));
-      at[3] = 0;
-      for (size_t i = 4; i < plain; ++i)
-        operand(resolve_operand(p_, n.inputs[i], at, present({x.b, x.h, x.l}), syms, users_), present({x.b, x.h, x.l}));
+    const AttentionInputs in = attention_inputs(g_, n);
+    for (size_t i = 3; i < n.inputs.size(); ++i) {
+      const bool scale = in.scales && i >= in.scales;
+      const Exprs& dims = g_.type(n.inputs[i]).dims;
+      Exprs at = {b, scale ? hkv : h, scale ? s : l, i == in.mask ? s : Expr(0)};
+      for (size_t d = 0; d < 4 && !scale; ++d)
+        if (dims[d].is(1)) at[d] = 0;
+      const std::vector<SymId> vars = scale          ? present({x.b, x.hkv, x.s})
+                                      : i == in.mask ? present({x.b, x.h, x.l, x.s})
+                                                     : present({x.b, x.h, x.l});
+      operand(resolve_operand(p_, n.inputs[i], at, vars, syms, users_), vars);
     }
-    for (size_t i = plain; i < n.inputs.size(); ++i)
-      operand(resolve_operand(p_, n.inputs[i], {b, hkv, s, 0}, present({x.b, x.hkv, x.s}), syms, users_), present({x.b, x.hkv, x.s}));
   } else {
     operand({strip_reshapes(g_, n.inputs[0]), {}});
     operand({strip_reshapes(g_, n.inputs[1]), {}});

@@ -169,6 +169,7 @@ class Printer {
     view("out", k.out, k);
     if (k.mask) view("mask", *k.mask, k);
     if (k.shown) view("shown_from", k.shown->from, k), view("shown_end", k.shown->end, k);
+    if (k.sinks) view("sinks", *k.sinks, k);
     if (k.row_scales) view("scales_k", k.row_scales->k, k), view("scales_v", k.row_scales->v, k);
     line("scale {}{}{}{}", k.scale, k.causal ? " causal" : "", k.nan_rows ? " nan_rows" : "", k.mask_fills ? " mask_fills" : "");
     tail();

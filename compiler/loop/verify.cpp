@@ -122,6 +122,9 @@ class Verifier {
     if (k.row_scales)
       for (const AttentionKernel::View* v : {&k.row_scales->k, &k.row_scales->v})
         AOTC_CHECK(k.params.contains(v->param) && k.params[v->param].dtype == DType::f32, "after {}: {}: bad scales", after_, where_);
+    if (k.sinks)
+      AOTC_CHECK(k.params.contains(k.sinks->param) && k.params[k.sinks->param].dtype == accumulator_type(k.dtype),
+                 "after {}: {}: bad sinks", after_, where_);
     if (!k.shown) return;
     AOTC_CHECK(k.mask && is_bool(k.params[k.mask->param].dtype), "after {}: {}: ranges of keys without a bool mask", after_, where_);
     for (const AttentionKernel::View* v : {&k.shown->from, &k.shown->end})

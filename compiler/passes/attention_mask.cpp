@@ -98,18 +98,25 @@ bool is_triangle(const Rewriter& r, ValueId mask) {
   return a && b && (n->op == Op::le ? *a == 3 && *b == 2 : *a == 2 && *b == 3);
 }
 
-Found with_mask(Rewriter& r, const Node& n, Found mask, bool causal) {
+Found with_mask(Rewriter& r, const Node& n, Found mask, bool causal, bool no_nan = false) {
   std::vector<ValueId> inputs(n.inputs.begin(), n.inputs.begin() + 3);
   if (mask) inputs.push_back(*mask);
+  if (const size_t sinks = attention_inputs(r.g, n).sinks) inputs.push_back(n.inputs[sinks]);
   auto attrs = n.attrs;
   attrs[Attr::causal] = causal;
+  if (no_nan) attrs[Attr::nan_rows] = false;
   if (!mask || is_bool(r.dtype(*mask))) attrs.erase(Attr::mask_fills);
   return r.b.make1(Op::attention, std::move(inputs), std::move(attrs));
 }
 
+struct Picks {
+  ValueId shown;
+  bool no_nan;  ///< rows that show no key are numbers in eager
+};
+
 /// where(c, 0, -inf) as c; also where(c, 0, a finite number that hides) if each row shows a key: rows that show none have equal scores
-/// there.
-Found as_bool(Rewriter& r, ValueId mask) {
+/// there. Beside sinks those have no weight, and the row is zero; were its sink minus infinity, it would be the mean of all values.
+std::optional<Picks> as_bool(Rewriter& r, ValueId mask, bool sinks) {
   const Exprs dims = r.dims(mask);
   if (const Node* e = r.def(mask, Op::expand)) mask = e->inputs[0];
   const Node* shape = r.def(mask, Op::reshape);
@@ -124,14 +131,16 @@ Found as_bool(Rewriter& r, ValueId mask) {
   if ((hides_true ? *b : *a) != 0 || !(fill <= kHiddenScore)) return {};
   const ValueId c = hides_true ? r.b.unary(Op::logical_not, w->inputs[0]) : w->inputs[0];
   const ValueId shown = r.b.expand(r.b.reshape(c, inner), dims);
-  return std::isinf(fill) || is_triangle(r, shown) ? Found(shown) : Found();
+  if (std::isinf(fill) || is_triangle(r, shown)) return Picks{shown, false};
+  return sinks ? std::optional(Picks{shown, true}) : std::nullopt;
 }
 
 }  // namespace
 
 Found simpler_mask(Rewriter& r, const Node& n) {
-  if (n.inputs.size() != 4) return {};
-  const ValueId mask = n.inputs[3];
+  const AttentionInputs in = attention_inputs(r.g, n);
+  if (!in.mask || in.from || in.scales) return {};
+  const ValueId mask = n.inputs[in.mask];
   const bool causal = n.get<bool>(Attr::causal);
   if (const auto s = splat_value(r.g, mask)) {
     const bool hides_nothing = is_bool(r.dtype(mask)) ? *s != 0 : *s == 0;
@@ -146,7 +155,7 @@ Found simpler_mask(Rewriter& r, const Node& n) {
       if (is_triangle(r, both->inputs[i]) || shown_by(r.g, both->inputs[i]).is_triangle())
         return with_mask(r, n, both->inputs[1 - i], true);
   if (is_float(r.dtype(mask)))
-    if (Found m = as_bool(r, mask)) return with_mask(r, n, *m, causal);
+    if (const auto m = as_bool(r, mask, in.sinks != 0)) return with_mask(r, n, m->shown, causal, m->no_nan);
   if (const Node* e = r.def(mask, Op::expand)) {  // the kernel repeats dims of size 1 itself, all but the last
     Exprs dims = r.dims(e->inputs[0]);
     dims.back() = r.dims(mask).back();

@@ -25,8 +25,11 @@ struct Scores {
     double scale;  ///< applied after it was added
   };
   std::vector<Added> added;
-  bool fills = false;       ///< some of `added` stands for a fill
-  double over = kInfinity;  ///< times `scale`, what becomes infinite in a narrower type on the way to the softmax
+  bool fills = false;              ///< some of `added` stands for a fill
+  double over = kInfinity;         ///< times `scale`, what becomes infinite in a narrower type on the way to the softmax
+  ValueId sinks = kNone<ValueId>;  ///< one more score of each row, behind the others
+  double sinks_over = kInfinity;   ///< what of them becomes infinite in a narrower type
+  bool shifted = false;            ///< the maximum of each row was taken from it: NaN where that is minus infinity
 };
 
 class Matcher {
@@ -35,13 +38,15 @@ class Matcher {
 
   /// n: the product of probabilities and values.
   Found match(const Node& n) {
-    const Found p = batch_root(n.inputs[0], 1);
+    Found p = batch_root(n.inputs[0], 1);
+    const Node* without_sink = p ? r_.def(*p, Op::slice) : nullptr;
+    if (without_sink) p = batch_root(without_sink->inputs[0], 1);
     const auto s = p ? softmax_of(*p) : std::nullopt;
     if (!s || r_.g.type(s->input).rank() > 4) return {};
-    const auto scores = find_scores(s->input);
+    const auto scores = find_scores(s->input, without_sink);
     if (!scores) return {};
     set_batch(s->input);
-    return build(n, *scores, s->nan_rows);
+    return build(n, *scores, s->nan_rows || scores->shifted);
   }
 
  private:
@@ -133,9 +138,14 @@ class Matcher {
   }
 
   // ---- scores
-  std::optional<Scores> find_scores(ValueId v) const {
+  /// without_sink: the slice of probabilities that leaves out those of sinks, or null.
+  std::optional<Scores> find_scores(ValueId v, const Node* without_sink) const {
     Scores s;
     size_t uses = 3;
+    const ValueId input = v;
+    v = before_shift(input, uses);
+    s.shifted = v != input;
+    if (without_sink && !take_sinks(*without_sink, s, v, uses)) return {};
     while (true) {
       double over = kInfinity;
       const Found root = batch_root(v, uses, &over);
@@ -158,6 +168,29 @@ class Matcher {
         return {};
       }
     }
+  }
+
+  /// Scores from which the maximum of each row was taken before their softmax: those before that.
+  ValueId before_shift(ValueId v, size_t& uses) const {
+    const Found root = batch_root(v, uses);
+    const Node* n = root ? r_.def(*root, Op::sub) : nullptr;
+    if (!n || !is_row_stat(n->inputs[1], ReduceKind::max, n->inputs[0])) return v;
+    uses = 2;  // by the maximum, too
+    return n->inputs[0];
+  }
+
+  /// cat(scores, sinks) of which the softmax is taken; of its result `slice` leaves the last column out.
+  bool take_sinks(const Node& slice, Scores& s, ValueId& v, size_t& uses) const {
+    const Found root = batch_root(v, uses, &s.over);
+    const Node* n = root ? r_.def(*root, Op::cat) : nullptr;
+    if (!n || n->inputs.size() != 2) return false;
+    const int64_t last = r_.g.type(*root).rank() - 1;
+    const Exprs scores = r_.dims(n->inputs[0]), sinks = r_.dims(n->inputs[1]), kept = r_.dims(slice.outputs[0]);
+    if (n->get<int64_t>(Attr::dim) != last || !sinks.back().is(1)) return false;
+    if (slice.get<int64_t>(Attr::dim) + 1 != static_cast<int64_t>(kept.size()) || slice.get<int64_t>(Attr::step) != 1) return false;
+    if (!slice.get<Expr>(Attr::start).is(0) || !r_.same(kept.back(), scores.back())) return false;
+    v = n->inputs[0], s.sinks = n->inputs[1], s.sinks_over = s.over, uses = 1;
+    return true;
   }
 
   bool leads_to_product(ValueId v) const {
@@ -221,7 +254,7 @@ class Matcher {
     return b_.reshape(v, to);
   }
 
-  /// What is added to the scores, as [B|1, H|1, rows|1, columns].
+  /// What is added to the scores (or stands beside them), as [B|1, H|1, rows|1, columns].
   Found mask_dims(ValueId m, const Expr& rows, const Expr& columns) const {
     const Exprs full = r_.dims(m);
     if (const Node* e = r_.def(m, Op::expand)) m = e->inputs[0];
@@ -300,6 +333,16 @@ class Matcher {
     if (mask) inputs.push_back(*mask);
     std::map<Attr, AttrValue> attrs = {{Attr::scale, scale}, {Attr::causal, false}, {Attr::nan_rows, nan_rows}};
     if (s.fills) attrs[Attr::mask_fills] = true;
+    if (s.sinks != kNone<ValueId>) {
+      const DType of_sums = is_half(t) ? DType::f32 : t;
+      const Found sinks = mask_dims(s.sinks, rows, 1);
+      if (!sinks || !is_float(r_.dtype(*sinks)) || dtype_bytes(r_.dtype(*sinks)) > dtype_bytes(of_sums)) return {};
+      ValueId rounded = *sinks;
+      for (DType narrow : {DType::f16, DType::bf16, DType::f32})
+        if (s.sinks_over < least_infinite(r_.dtype(rounded)) && s.sinks_over == least_infinite(narrow)) rounded = b_.cast(rounded, narrow);
+      inputs.push_back(b_.cast(rounded, of_sums));
+      attrs[Attr::sinks] = true;
+    }
     const ValueId y = b_.make1(Op::attention, inputs, std::move(attrs));
     return b_.cast(b_.reshape(y, r_.dims(n.outputs[0])), r_.dtype(n.outputs[0]));
   }

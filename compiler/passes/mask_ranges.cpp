@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/uarch.h"
+#include "graph/infer.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
@@ -30,15 +31,15 @@ void mask_ranges(Graph& g, PassContext& ctx) {
   std::map<ValueId, std::pair<ValueId, ValueId>> known;  // by mask
   Rewriter(g).sweep([&](Rewriter& r, const Node& node) -> std::optional<ValueId> {
     if (node.op != Op::attention) return {};
-    const bool scales = r.dtype(node.inputs[1]) == DType::i8;  // of keys and values, the last two
-    if (node.inputs.size() != (scales ? 6 : 4)) return {};
-    const ValueId mask = node.inputs[3];
+    const AttentionInputs in = attention_inputs(r.g, node);
+    if (!in.mask || in.from) return {};
+    const ValueId mask = node.inputs[in.mask];
     if (!is_bool(r.dtype(mask)) || r.g.syms.hint(r.dims(mask)[3]) < u.mask_few_keys) return {};
     std::vector<ValueId> inputs = node.inputs;
     const auto attrs = node.attrs;
     const auto [it, fresh] = known.try_emplace(mask);
     if (fresh) it->second = ranges_of(r, mask);
-    inputs.insert(inputs.begin() + 4, {it->second.first, it->second.second});
+    inputs.insert(inputs.begin() + static_cast<std::ptrdiff_t>(in.mask) + 1, {it->second.first, it->second.second});
     return r.b.make1(Op::attention, std::move(inputs), attrs);
   });
 }

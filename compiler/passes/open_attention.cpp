@@ -3,18 +3,27 @@
 #include <limits>
 
 #include "base/uarch.h"
+#include "graph/infer.h"
 #include "graph/scalar.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
 
-/// Softmax over the last dim; rows of minus infinities are zeros, or NaN where `nan_rows`.
-ValueId softmax(Builder& b, ValueId x, const Exprs& dims, bool nan_rows) {
+/// Softmax over the last dim, of which each row may have one more element (sinks), whose weight is left out; rows of minus infinities are
+/// zeros, or NaN where `nan_rows`.
+ValueId softmax(Builder& b, ValueId x, const Exprs& dims, std::optional<ValueId> sinks, bool nan_rows) {
   const int64_t last = static_cast<int64_t>(dims.size()) - 1;
-  const ValueId top = b.expand(b.reduce_keep(ReduceKind::max, x, {last}), dims);
+  Exprs column = dims;
+  column.back() = 1;
+  if (sinks) sinks = b.expand(*sinks, column);
+  ValueId highest = b.reduce_keep(ReduceKind::max, x, {last});
+  if (sinks) highest = b.binary(Op::maximum, highest, *sinks);
+  const ValueId top = b.expand(highest, dims);
   const ValueId e = b.unary(Op::exp, b.binary(Op::sub, x, top));
-  const ValueId y = b.binary(Op::div, e, b.expand(b.reduce_keep(ReduceKind::sum, e, {last}), dims));
+  ValueId sum = b.reduce_keep(ReduceKind::sum, e, {last});
+  if (sinks) sum = b.binary(Op::add, sum, b.unary(Op::exp, b.binary(Op::sub, *sinks, highest)));
+  const ValueId y = b.binary(Op::div, e, b.expand(sum, dims));
   if (nan_rows) return y;
   const ValueId nowhere = b.binary(Op::eq, top, b.like(top, -std::numeric_limits<double>::infinity()));
   return b.where(nowhere, b.like(y, 0), y);
@@ -37,8 +46,9 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
                  4 * static_cast<double>(bytes) / (bytes > u.scores_cached ? u.scores_memory_bytes : u.scores_cache_bytes) +
                  ctx.contraction_ns(r.g, *r.g.def(s), t);
   s = b.binary_scalar(Op::mul, s, n.get<double>(Attr::scale));
-  if (n.inputs.size() > 3) {
-    const ValueId mask = b.expand(n.inputs[3], dims);
+  const AttentionInputs in = attention_inputs(r.g, n);
+  if (in.mask) {
+    const ValueId mask = b.expand(n.inputs[in.mask], dims);
     if (is_bool(r.dtype(mask))) {
       s = b.where(mask, s, b.like(s, -std::numeric_limits<double>::infinity()));
     } else {
@@ -46,7 +56,8 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
       s = n.get_or<bool>(Attr::mask_fills, false) ? b.where(b.binary_scalar(Op::le, by, kHiddenScore), by, sum) : sum;
     }
   }
-  const ValueId y = b.matmul(softmax(b, s, dims, n.get<bool>(Attr::nan_rows)), v, t);
+  const std::optional<ValueId> sinks = in.sinks ? std::optional(n.inputs[in.sinks]) : std::nullopt;
+  const ValueId y = b.matmul(softmax(b, s, dims, sinks, n.get<bool>(Attr::nan_rows)), v, t);
   apart += ctx.contraction_ns(r.g, *r.g.def(y), t);
   return apart < u.scores_sure * ctx.contraction_ns(r.g, n, t) ? std::optional(y) : std::nullopt;
 }

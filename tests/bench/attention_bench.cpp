@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
                          Shape{1, 12, 12, 512, 512, 64, false}, Shape{1, 12, 12, 1024, 1024, 64, true}, Shape{1, 16, 4, 1, 256, 64, false},
                          Shape{1, 32, 8, 1, 4096, 128, false}}) {
     const int64_t rows = c.h / c.hkv * c.l;
-    aotc_attn_config cfg = {0, 1, 2, 3, -1, AOTC_DTYPE_BOOL, c.causal, int(std::min<int64_t>(rows, arg(3, 112))), arg(4, 128), 0.125, 0, 0};
+    aotc_attn_config cfg = {0,           1,     2, 3, -1, AOTC_DTYPE_BOOL, c.causal, int(std::min<int64_t>(rows, arg(3, 112))),
+                            arg(4, 128), 0.125, 0, 0, -1};
     void *q = bench::allocate(c.b * c.h * c.l * c.e * 4), *k = bench::allocate(c.b * c.hkv * c.s * c.e * 4);
     void *v = bench::allocate(c.b * c.hkv * c.s * c.e * 4), *o = bench::allocate(c.b * c.h * c.l * c.e * 4);
     std::vector<int64_t> size = {c.b, c.h, c.hkv, c.l, c.s, c.e, c.e};

@@ -26,10 +26,10 @@ TORCH = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.int
 CODES = {torch.int64: 6, torch.bfloat16: 8, torch.float32: 9}  # of the C API
 NOISE = {torch.float32: 1e-3, torch.bfloat16: 1.5}  # of a code's step
 WIDTH, HEAD, CACHE, WORDS = 48, 16, 24, 50
-KINDS = ("copy", "put", "slice", "rows", "softmax")  # of a decoder
+KINDS = ("copy", "put", "slice", "rows", "softmax", "sinks")  # of a decoder
 COMBINATIONS = [(kind, stored, dtype) for kind in KINDS for stored in ("int8", "fp8") for dtype in ("float32", "bfloat16")]
 # Each kind, and each pair of types.
-ALWAYS = [("copy", "int8", "float32"), ("put", "fp8", "float32"), ("slice", "int8", "bfloat16"), ("rows", "fp8", "bfloat16"), ("softmax", "int8", "float32")]
+ALWAYS = [("copy", "int8", "float32"), ("put", "fp8", "float32"), ("slice", "int8", "bfloat16"), ("rows", "fp8", "bfloat16"), ("softmax", "int8", "float32"), ("sinks", "int8", "bfloat16")]
 
 
 class Decoder(torch.nn.Module):
@@ -42,6 +42,8 @@ class Decoder(torch.nn.Module):
         self.embed = torch.nn.Embedding(WORDS, WIDTH, dtype=dtype)
         self.q, self.o = (torch.nn.ModuleList(linear(*s) for _ in range(layers)) for s in ((WIDTH, heads * head), (heads * head, WIDTH)))
         self.k, self.v = (torch.nn.ModuleList(linear(WIDTH, groups * head) for _ in range(layers)) for _ in range(2))
+        if kind == "sinks":
+            self.sinks = torch.nn.Parameter(torch.randn(heads, dtype=dtype))
         for l in range(layers):
             for name in "kv":
                 shape = (1, cache, groups, head) if kind == "rows" else (1, groups, cache, head)
@@ -68,10 +70,12 @@ class Decoder(torch.nn.Module):
 
     def attend(self, q, k, v, mask):
         each = lambda t: t[:, :, None].expand(1, self.groups, self.heads // self.groups, self.cache, self.head).reshape(1, self.heads, self.cache, self.head)
-        if self.kind != "softmax":
+        if self.kind not in ("softmax", "sinks"):
             return F.scaled_dot_product_attention(q, each(k), each(v), attn_mask=mask)
         scores = (q @ each(k).transpose(2, 3) * self.head**-0.5).masked_fill(~mask, float("-inf"))
-        return torch.softmax(scores.float(), -1).to(q.dtype) @ each(v)
+        if self.kind == "sinks":
+            scores = torch.cat([scores, self.sinks.reshape(1, -1, 1, 1).expand(1, -1, q.shape[2], 1)], -1)
+        return torch.softmax(scores.float(), -1).to(q.dtype)[..., :self.cache] @ each(v)
 
     def after(self, l, x, y):
         return x + self.o[l](y.transpose(1, 2).reshape(1, -1, self.heads * self.head))

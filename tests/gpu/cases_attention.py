@@ -35,6 +35,35 @@ attention_case("nowhere", lambda q, k, v, m: (sdpa(q, k, v, attn_mask=m), torch.
                (1, 2, 4, 16), (1, 2, 20, 16), types=("f32", "bf16", "f64"), extra=lambda t: (torch.arange(4).view(4, 1) > torch.arange(20) / 3,))
 
 
+def with_sinks(shifted=True):
+    """As transformers writes it (gpt-oss): a sink of each head takes its share of a row's weights and gives nothing. mask: bool, or what is added."""
+    def f(q, k, v, sinks, mask=None):
+        k, v = (x[:, :, None].expand(-1, -1, q.shape[1] // k.shape[1], -1, -1).flatten(1, 2) for x in (k, v))
+        scores = q @ k.mT * q.shape[-1]**-0.5
+        if mask is not None:
+            scores = scores + (torch.where(mask, 0.0, -torch.inf).to(q.dtype) if mask.dtype == torch.bool else mask)
+        scores = torch.cat([scores, sinks.reshape(1, -1, 1, 1).expand(q.shape[0], -1, q.shape[2], 1)], -1)
+        scores = scores - scores.amax(-1, keepdim=True) if shifted else scores
+        return torch.softmax(scores, -1)[..., :-1] @ v
+
+    return f
+
+
+def sinks_case(name, q, kv, types, extra=lambda t: (), sinks=None, **options):
+    attention_case(f"sinks_{name}", with_sinks(**options), q, kv, types, lambda t: ((R(q[1]) * 2 if sinks is None else torch.tensor(sinks)).to(t), *extra(t)))
+
+
+sinks_case("plain", (2, 4, 70, 64), (2, 2, 130, 64), ("f32", "f16", "bf16", "f64"))
+sinks_case("decode", (1, 8, 1, 64), (1, 2, 700, 64), ("f32", "f16"), lambda t: (torch.arange(700).view(1, 1, 1, 700) > 300,))
+sinks_case("window", (1, 4, 70, 32), (1, 2, 512, 32), ("f16", "f32"), lambda t: ((torch.arange(512) - torch.arange(70).view(1, 1, 70, 1) - 200).abs() < 40,))
+sinks_case("float", (1, 4, 70, 80), (1, 2, 90, 80), ("f16", "bf16"), lambda t: (R(1, 1, 70, 90).to(t),), shifted=False)
+# Rows that see no key, sinks that are far from the scores, infinite or NaN.
+sinks_case("edges", (1, 6, 9, 32), (1, 3, 40, 32), ("f32", "bf16", "f64"), lambda t: (torch.arange(9).view(1, 1, 9, 1) > torch.arange(40) / 3,),
+           [torch.nan, torch.inf, -torch.inf, 300.0, -300.0, 0.5])
+# Large enough to be products and a softmax of their own (below).
+sinks_case("opened", (4, 8, 256, 64), (4, 8, 320, 64), ("f32",))
+
+
 # Views of one projection, keys hidden for all rows alike, by bool and by number; several blocks of keys, long and short rows.
 each({"f16": torch.float16, "bf16": torch.bfloat16}, lambda name, t: case_of(f"attention_together_{name}", lambda x: sdpa(*(t.transpose(1, 2) for t in x.unbind(2))).transpose(1, 2).flatten(2),
                                               lambda: (R(2, 150, 3, 2, 64).to(t),)))
@@ -160,9 +189,10 @@ for kind, t in (("cache", "bf16"), ("holes", "f32"), ("window", "f16")):
 class Cached(torch.nn.Module):
     """Writes rows of keys and values to its caches, then attends to those up to a query's position. by_rows: positions lie before heads."""
 
-    def __init__(self, t, heads, length, channels, value_channels, by_rows):
+    def __init__(self, t, heads, length, channels, value_channels, by_rows, sinks=0):
         super().__init__()
         self.by_rows = by_rows
+        self.sinks = torch.nn.Parameter(R(sinks).to(t)) if sinks else None
         for name, c in (("keys", channels), ("values", value_channels)):
             self.register_buffer(name, torch.zeros((1, length, heads, c) if by_rows else (1, heads, length, c), dtype=t))
 
@@ -172,6 +202,8 @@ class Cached(torch.nn.Module):
             cache.index_copy_(1 if self.by_rows else 2, at, rows.transpose(1, 2) if self.by_rows else rows)
             caches.append(cache.transpose(1, 2) if self.by_rows else cache)
         m = (torch.arange(caches[0].shape[2]) <= by[:, None])[None, None]
+        if self.sinks is not None:
+            return with_sinks()(q, *caches, self.sinks, m)
         return sdpa(q, *caches, attn_mask=m, enable_gqa=True)
 
 
@@ -184,7 +216,7 @@ def held_rows(stored, t, *dims):
     return (codes * 2.0 ** RI(-9, -4, (*dims[:-1], 1))).to(t)
 
 
-def cached_case(name, stored, t, heads, groups, length, channels, lengths, value_channels=None, by_rows=False, decode=False):
+def cached_case(name, stored, t, heads, groups, length, channels, lengths, value_channels=None, by_rows=False, decode=False, sinks=False):
     """lengths: of the written rows; decode: one query, behind the last of them."""
     def make():
         n = Dim("n", min=1, max=length)
@@ -195,7 +227,7 @@ def cached_case(name, stored, t, heads, groups, length, channels, lengths, value
             samples.append((R(1, heads, len(by), channels).to(TYPES[t]), held_rows(stored, TYPES[t], 1, groups, rows, channels),
                             held_rows(stored, TYPES[t], 1, groups, rows, value_channels or channels), at, by))
         q = {} if decode else {2: n}
-        return Cached(TYPES[t], groups, length, channels, value_channels or channels, by_rows), samples, (q, {2: n}, {2: n}, {0: n}, {} if decode else {0: n})
+        return Cached(TYPES[t], groups, length, channels, value_channels or channels, by_rows, heads * sinks), samples, (q, {2: n}, {2: n}, {0: n}, {} if decode else {0: n})
 
     full = f"attention_kv_{name}_{stored}_{t}"
     CASES[full], OPTIONS[full] = make, ["--kv-cache", stored]
@@ -207,7 +239,9 @@ for stored in ("int8", "fp8"):
         cached_case("decode_rows", stored, t, 4, 4, 600, 64, (300, 40), by_rows=True, decode=True)
         cached_case("odd", stored, t, 6, 2, 200, 40, (9, 150, 1), value_channels=24)
         cached_case("prompt", stored, t, 4, 2, 512, 64, (200, 17, 512))
+        cached_case("sinks", stored, t, 8, 2, 256, 64, (200, 1), decode=True, sinks=True)
         cached_case("wider", stored, t, 2, 1, 96, 272, (40, 3))
     for t in ("bf16", "f16"):
+        cached_case("long_sinks", stored, t, 64, 32, 200, 64, (190, 66), sinks=True)
         cached_case("long", stored, t, 64, 32, 200, 64, (190, 66), by_rows=t == "f16")  # on sm_90a with Hopper's instructions
         cached_case("long_odd", stored, t, 48, 48, 160, 80, (150, 160), value_channels=96)

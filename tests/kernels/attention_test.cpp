@@ -1,5 +1,5 @@
-// Attention of every dtype and instruction set against fp64: grouped heads, masks that broadcast, causal, strides, decode, rows without
-// any key, infinities and NaN.
+// Attention of every dtype and instruction set against fp64: grouped heads, masks that broadcast, causal, sinks, strides, decode, rows
+// without any key, infinities and NaN.
 #include <catch2/catch.hpp>
 
 #include "support.h"
@@ -26,6 +26,7 @@ struct Case {
   int mask;  // 0 none, 1 bool, 2 float of q's dtype, 3 f32
   bool causal;
   int q_block, kv_block;
+  int sinks;  // 0 none, 1 of heads, 2 of rows
 };
 
 /// Strides of [b, h, s, e] in a random order of the dims, with some padding.
@@ -66,7 +67,7 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
   if (!runs_here(entry.isa)) return;
   INFO(entry.isa << (in_tiles(entry) ? ", tiles, " : " ") << aotc::dtype_name(entry.dtype) << " b " << c.b << " h " << c.h << "/" << c.hkv
                  << " l " << c.l << " s " << c.s << " e " << c.e << " ev " << c.ev << " mask " << c.mask << " causal " << c.causal
-                 << " blocks " << c.q_block << " " << c.kv_block);
+                 << " blocks " << c.q_block << " " << c.kv_block << " sinks " << c.sinks);
   int64_t nq, nk, nv, no, nm;
   const auto qs = layout({c.b, c.h, c.l, c.e}, rng, &nq), ks = layout({c.b, c.hkv, c.s, c.e}, rng, &nk);
   const auto vs = layout({c.b, c.hkv, c.s, c.ev}, rng, &nv), os = layout({c.b, c.h, c.l, c.ev}, rng, &no);
@@ -95,9 +96,15 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
     for (int i = 0; i < 4; ++i) p.size.push_back(to[i] = st[static_cast<size_t>(i)]);
   };
   add(qs, p.qs), add(ks, p.ks), add(vs, p.vs), add(os, p.os), add(ms, p.ms);
+  const bool of_rows = c.sinks == 2;
+  const int64_t ss[] = {of_rows ? c.h * c.l : 0, of_rows ? c.l : 1, of_rows ? 1 : 0};
+  Buffer sinks(of_rows ? c.b * c.h * c.l : c.h, entry.dtype == DType::f64 ? DType::f64 : DType::f32);
+  sinks.fill(rng);
+  p.size.insert(p.size.end(), {0, ss[0], ss[1], ss[2]});
   const double scale = 0.7;
-  aotc_attn_config cfg = {0, 1, 2, 3, c.mask ? 4 : -1, static_cast<int32_t>(mt), c.causal, c.q_block, c.kv_block, scale, 0, 0};
-  void* ptr[] = {p.q.ptr(), p.k.ptr(), p.v.ptr(), p.o.ptr(), p.mask.ptr()};
+  aotc_attn_config cfg = {0,          1,     2, 3, c.mask ? 4 : -1, static_cast<int32_t>(mt), c.causal, c.q_block,
+                          c.kv_block, scale, 0, 0, c.sinks ? 5 : -1};
+  void* ptr[] = {p.q.ptr(), p.k.ptr(), p.v.ptr(), p.o.ptr(), p.mask.ptr(), sinks.ptr()};
   Scratch scratch(scratch_of(entry, cfg, c.e, c.ev));
   volatile int32_t fault = 0;
   aotc_kargs args = {ptr, p.size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
@@ -112,7 +119,10 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
         double top = -INFINITY, sum = 0;
         for (int64_t s = 0; s < c.s; ++s)
           top = std::max(top, w[static_cast<size_t>(s)] = s < seen ? p.score(b, h, l, s, scale) : -INFINITY);
+        const double sink = c.sinks ? sinks.get(b * ss[0] + h * ss[1] + l * ss[2]) : -INFINITY;
+        top = std::max(top, sink);
         for (double& x : w) sum += x = top == -INFINITY ? 0 : std::exp(x - top);
+        if (c.sinks) sum += std::exp(sink - top);
         for (int64_t e = 0; e < c.ev; ++e) {
           double want = 0;
           for (int64_t s = 0; s < seen; ++s)
@@ -137,6 +147,7 @@ TEST_CASE("attention against fp64", "[attention]") {
       c.mask = static_cast<int>(rng() % 4);
       c.causal = rng() % 3 == 0;
       c.q_block = static_cast<int>(pick({1, 8, 64})), c.kv_block = static_cast<int>(pick({32, 64, 128}));
+      c.sinks = static_cast<int>(rng() % 3);
       check(e, c, rng);
     }
   }
@@ -158,7 +169,7 @@ TEST_CASE("attention: rows that see nothing are zero or NaN, NaN stays in its ro
     for (int64_t i = 0; i < s; ++i) mask[6 * s + i] = i == s - 1;  // row 6: only the last key
     int64_t size[] = {1, 1, 1, l, s, d, d, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, s, 1};
     for (auto [q_block, nan_rows] : {std::pair{2, 0}, {64, 0}, {2, 1}, {64, 1}}) {
-      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0, nan_rows, 0};
+      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0, nan_rows, 0, -1};
       void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.data()};
       Scratch scratch(scratch_of(e, cfg, d, d));
       volatile int32_t fault = 0;
@@ -192,7 +203,7 @@ TEST_CASE("attention: a mask that fills takes the place of scores that are no nu
       for (int64_t j = 0; j < s; ++j) mask.put(i * s + j, i == 2 || j < 10 ? -1.7e38 : 0);
     int64_t size[] = {1, 1, 1, l, s, d, d, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, s, 1};
     for (int fills : {1, 0}) {
-      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_F32, 0, 2, 32, 1.0, 1, fills};
+      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_F32, 0, 2, 32, 1.0, 1, fills, -1};
       void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.ptr()};
       Scratch scratch(scratch_of(e, cfg, d, d));
       volatile int32_t fault = 0;
@@ -204,6 +215,52 @@ TEST_CASE("attention: a mask that fills takes the place of scores that are no nu
           CHECK(o.get(i * d) == Approx(i < 2 ? 2.0f : 3.0f).epsilon(0.01));
         else
           CHECK(std::isnan(o.get(i * d)));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: sinks that are far from the scores, infinite or NaN, and rows that see nothing else", "[attention]") {
+  struct Row {
+    double query, sink, want;  // scores are 16 times the query
+    bool sees = true;
+  };
+  const Row kRows[] = {
+      {1, 16, 2.0 * 40 / 41}, {1, 1e4, 0},
+      {1, -1e4, 2},           {1e6, 0, 2},
+      {-1e6, 0, 0},           {1, NAN, NAN},
+      {1, INFINITY, NAN},     {1, -INFINITY, 2},
+      {NAN, 0, NAN},          {INFINITY, 0, NAN},
+      {0, 3, 0, false},       {0, -1e30, 0, false},
+      {0, NAN, NAN, false},   {0, -INFINITY, NAN, false},
+  };
+  constexpr int64_t l = std::size(kRows), s = 40, d = 16;
+  for (const Entry& e : kEntries) {
+    if ((e.dtype != DType::f32 && e.dtype != DType::f64 && !in_tiles(e)) || !runs_here(e.isa)) continue;
+    INFO(e.isa << (in_tiles(e) ? ", tiles" : ""));
+    Buffer q(l * d, e.dtype), k(s * d, e.dtype), v(s * d, e.dtype), o(l * d, e.dtype),
+        sinks(l, e.dtype == DType::f64 ? DType::f64 : DType::f32);
+    std::vector<uint8_t> mask(l * s, 1);
+    for (int64_t i = 0; i < l; ++i) {
+      for (int64_t c = 0; c < d; ++c) q.put(i * d + c, kRows[i].query);
+      for (int64_t j = 0; j < s; ++j) mask[static_cast<size_t>(i * s + j)] = kRows[i].sees;
+      sinks.put(i, kRows[i].sink);
+    }
+    for (int64_t i = 0; i < s * d; ++i) k.put(i, 1), v.put(i, 2);
+    int64_t size[] = {1, 1, 1, l, s, d, d, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, d, 1, 0, 0, 0, s, 1, 0, 0, 0, 1};
+    for (int q_block : {2, 64}) {
+      aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0, 1, 0, 5};
+      void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.data(), sinks.ptr()};
+      Scratch scratch(scratch_of(e, cfg, d, d));
+      volatile int32_t fault = 0;
+      aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
+      e.fn(&args, 0, (l + q_block - 1) / q_block);
+      for (int64_t i = 0; i < l; ++i) {
+        INFO("row " << i);
+        if (std::isnan(kRows[i].want))
+          CHECK(std::isnan(o.get(i * d)));
+        else
+          CHECK(o.get(i * d) == Approx(kRows[i].want).epsilon(in_tiles(e) ? 0.01 : 1e-5));
       }
     }
   }

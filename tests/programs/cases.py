@@ -99,6 +99,15 @@ for fill in ("torch.finfo(torch.float32).min", "-1e35", "-inf"):
           f"w = torch.softmax(torch.where(z, {fill}, q @ k.mT * 0.3), -1) @ v", f"y = torch.softmax((q @ k.mT + b).masked_fill(z, {fill}) * 0.5, -1) @ v",
           f"u = torch.softmax(torch.where(z, {fill}, (q.abs() + 0.1) * 1e19 @ (k.abs() + 0.1).mT * -1e19), -1) @ v"], "w, y, u")
 case("softmax of rows whose every score is -inf", "x: {T}[3,4,8], k: {T}[3,6,8], v: {T}[3,6,8]", ["q = x.abs() + 1", "q[1] = inf", "w = torch.softmax(q @ -(k.abs() + 1).mT, -1)", "y = w @ v"], "y", FLOATS)
+SINKS = "s.reshape(1, -1, 1, 1).expand(2, 3, 5, 1)"
+for name, sinks in (("", []), (", far, infinite and NaN", ["s = torch.cat([s * inf, s - 300, s + 300, s * 0 + nan])[torch.tensor([0, 3, 11])]"])):
+    case(f"attention with sinks{name}", "q: {T}[2,3,5,8], k: {T}[2,3,7,8], v: {T}[2,3,7,4], m: bool[2,1,5,7], s: {T}[3]",
+         ["z = m.clone()", "z[:, :, 1] = False", *sinks, f"x = torch.cat([q @ k.mT * 0.3 + torch.where(z, 0.0, -inf).to(q.dtype), {SINKS}], -1)",
+          "y = torch.softmax(x - x.max(-1, keepdim=True).values, -1)[..., :-1] @ v",
+          f"x = torch.cat([torch.where(z, (q @ k.mT * 0.3).float(), -inf), {SINKS}.float()], -1)", "w = torch.softmax(x, -1).to(v.dtype)[..., :7] @ v"], "y, w", FLOATS)
+case("attention with sinks of rows that are filled whole, and of scores that are cast to a narrower type", "q: float32[2,3,5,8], k: float32[2,3,7,8], v: float32[2,3,7,4], m: bool[2,1,5,7], s: float32[3]",
+     ["z = m.clone()", "z[:, :, 1] = False", f"x = torch.cat([torch.where(z, q @ k.mT * 0.3, torch.finfo(torch.float32).min), {SINKS}], -1)", "y = torch.softmax(x, -1)[..., :7] @ v",
+      f"x = torch.cat([q @ k.mT + torch.where(z, 0.0, -1e35), {SINKS} * torch.tensor([1.0, 1e6, -1e6]).reshape(3, 1, 1)], -1)", "w = torch.softmax(x.half().float(), -1)[..., :7] @ v"], "y, w")
 case("softmax over no keys", "q: float32[2,3,8], k: float32[2,0,8], v: float32[2,0,4]", ["y = torch.softmax(q @ k.mT, -1) @ v"], "y")
 
 # Layouts and orders

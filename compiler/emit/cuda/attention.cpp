@@ -54,6 +54,8 @@ std::string problem(const AttentionKernel& k, const SymTable& syms, const std::v
     const std::string pointer = k.shown ? fmt::format("static_cast<const i64*>(a.ptr[{}])", idx(v->param)) : "nullptr";
     out += fmt::format("  p.p{} = {};\n", name, pointer) + view(name, *v);
   }
+  out += k.sinks ? fmt::format("  p.psink = static_cast<const {}*>(a.ptr[{}]);\n", acc, idx(k.sinks->param)) : "  p.psink = nullptr;\n";
+  out += view("sink", k.sinks.value_or(AttentionKernel::View{}));
   out += fmt::format("  p.fills = {};\n", k.mask_fills);
   out += fmt::format("  p.nowhere = {};\n", k.nan_rows ? "__int_as_float(0x7fc00000)" : "0");
   const bool shared = takes_share && k.scale > 0 && std::isfinite(k.scale);  // no channels: the scale is infinite

@@ -173,6 +173,9 @@ std::vector<SymId> size_symbols(const loop::AttentionKernel& k) {
   };
   for (const auto* v : {&k.q, &k.k, &k.v, &k.out}) view(*v);
   if (k.mask) view(*k.mask);
+  if (k.shown) view(k.shown->from), view(k.shown->end);
+  if (k.sinks) view(*k.sinks);
+  if (k.row_scales) view(k.row_scales->k), view(k.row_scales->v);
   return {out.begin(), out.end()};
 }
 

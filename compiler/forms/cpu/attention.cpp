@@ -136,8 +136,8 @@ class Attention : public FormOf<AttentionKernel> {
 
   std::string contract(const AttentionKernel& k, const Site& s) const override {
     const Sizes c = sizes_of(k, s.syms);
-    return fmt::format("attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}{}", dtype_name(c.dtype), c.batch, c.heads, c.kv_heads, c.q_len,
-                       c.kv_len, c.e, c.ev, c.masked ? " mask" : "", c.causal ? " causal" : "",
+    return fmt::format("attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}{}{}", dtype_name(c.dtype), c.batch, c.heads, c.kv_heads, c.q_len,
+                       c.kv_len, c.e, c.ev, c.masked ? " mask" : "", c.causal ? " causal" : "", k.sinks ? " sinks" : "",
                        k.of_bytes() ? fmt::format(" kv {}", dtype_name(k.stored())) : "");
   }
 
@@ -151,6 +151,8 @@ class Attention : public FormOf<AttentionKernel> {
     auto view = [&](const AttentionKernel::View& v) { s.insert(s.end(), {v.base, v.b, v.h, v.s, v.e}); };
     for (const auto* v : {&k.q, &k.k, &k.v, &k.out}) view(*v);
     view(k.mask ? *k.mask : AttentionKernel::View{});
+    const AttentionKernel::View sinks = k.sinks.value_or(AttentionKernel::View{});
+    s.insert(s.end(), {sinks.base, sinks.b, sinks.h, sinks.s});
     AOTC_CHECK(s.size() == AOTC_ATTN_SIZES);
     if (k.of_bytes()) {
       const AttentionKernel::RowScales scales = k.row_scales.value_or(AttentionKernel::RowScales{});
@@ -177,7 +179,8 @@ class Attention : public FormOf<AttentionKernel> {
         .add("kv_block", b.kv_block)
         .text("scale", number_text(k.scale))
         .add("nan_rows", k.nan_rows)
-        .add("mask_fills", k.mask_fills);
+        .add("mask_fills", k.mask_fills)
+        .add("sink_ptr", k.sinks ? pointer(*k.sinks) : -1);
     if (!k.of_bytes()) return c.str();
     ConfigText of_bytes("aotc_attn_kv8_config", name);
     of_bytes.nested("plain", c).add("kv_dtype", static_cast<int64_t>(k.stored()));

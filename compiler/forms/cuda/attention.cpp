@@ -170,10 +170,11 @@ double convert_ns(const AttentionKernel& k, const GpuCosts& u) { return k.stored
 
 std::string attention_contract(const AttentionKernel& k, const Site& s) {
   auto hint = [&](const Expr& e) { return s.syms.hint(e); };
-  return sized(fmt::format("cuda attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}{}", dtype_name(k.dtype), hint(k.batch), hint(k.heads),
-                           hint(k.kv_heads), hint(k.q_len), hint(k.kv_len), hint(k.head_dim), hint(k.v_dim), k.mask ? " mask" : "",
-                           k.causal ? " causal" : "", k.of_bytes() ? fmt::format(" kv {}", dtype_name(k.stored())) : ""),
-               emit::cuda::size_symbols(k), s);
+  return sized(
+      fmt::format("cuda attention {} b{} h{}/{} l{} s{} e{} ev{}{}{}{}{}", dtype_name(k.dtype), hint(k.batch), hint(k.heads),
+                  hint(k.kv_heads), hint(k.q_len), hint(k.kv_len), hint(k.head_dim), hint(k.v_dim), k.mask ? " mask" : "",
+                  k.causal ? " causal" : "", k.sinks ? " sinks" : "", k.of_bytes() ? fmt::format(" kv {}", dtype_name(k.stored())) : ""),
+      emit::cuda::size_symbols(k), s);
 }
 
 const Form& attention_mma() {

@@ -162,7 +162,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
         }
       }
     }
-    this->store(b, hkv, r0, n, o, l);
+    this->store(b, hkv, r0, n, o, m, l);
   }
 
   void run(int64_t begin, int64_t end) {

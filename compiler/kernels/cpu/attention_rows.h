@@ -112,7 +112,7 @@ struct AttentionRows {
   }
 
   template <class T>
-  const T* at(int ptr, int first) const {  // base of one of the five views
+  const T* at(int ptr, int first) const {  // base of one of the views
     return static_cast<const T*>(args->ptr[ptr]) + z[first];
   }
 
@@ -204,15 +204,31 @@ struct AttentionRows {
     return down;
   }
 
-  /// Stores n rows from r0 on: their weighted sums o over their sums l.
-  void store(int64_t b, int64_t hkv, int64_t r0, int64_t n, const Acc* o, const Acc* l) const {
+  /// What the sums of a row are multiplied by in the end, whose largest score is m and whose exponents under that add up to l.
+  Acc share(int64_t b, int64_t h, int64_t pos, Acc m, Acc l) const {
+    const Acc nowhere = cfg->nan_rows && len > 0 ? static_cast<Acc>(__builtin_nanf("")) : Acc(0);  // of a row that attends nowhere
+    if (cfg->sink_ptr >= 0 && len > 0) {
+      const Acc none = -static_cast<Acc>(__builtin_inf());
+      const Acc sink =
+          at<Acc>(cfg->sink_ptr, AOTC_ATTN_SINK_BASE)[b * z[AOTC_ATTN_SINK_B] + h * z[AOTC_ATTN_SINK_H] + pos * z[AOTC_ATTN_SINK_S]];
+      const Acc top = sink > m ? sink : m;
+      if (sink != none && top != none) {
+        const Acc down = exp_of(m - top);
+        return down / (l * down + exp_of(sink - top));
+      }
+      if (sink != sink) return sink;
+    }
+    return l == 0 ? nowhere : Acc(1) / l;
+  }
+
+  /// Stores n rows from r0 on: their weighted sums o over their sums l; m: their largest scores.
+  void store(int64_t b, int64_t hkv, int64_t r0, int64_t n, const Acc* o, const Acc* m, const Acc* l) const {
     E* out = static_cast<E*>(args->ptr[cfg->out_ptr]) + z[AOTC_ATTN_O_BASE] + b * z[AOTC_ATTN_O_B];
     const int64_t oe = z[AOTC_ATTN_O_E];
-    const Acc nowhere = cfg->nan_rows && len > 0 ? static_cast<Acc>(__builtin_nanf("")) : Acc(0);  // of a row that attends nowhere
     for (int64_t i = 0; i < n; ++i) {
       const int64_t r = r0 + i, h = hkv * group + r / z[AOTC_ATTN_L], pos = r % z[AOTC_ATTN_L];
       E* row = out + h * z[AOTC_ATTN_O_H] + pos * z[AOTC_ATTN_O_S];
-      const Acc inv = l[i] == 0 ? nowhere : Acc(1) / l[i];
+      const Acc inv = share(b, h, pos, m[i], l[i]);
       if (oe == 1)
         for (int64_t c = 0; c < ev; ++c) from_acc(o[i * evp + c] * inv, row + c);
       else

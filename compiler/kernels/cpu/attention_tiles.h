@@ -143,7 +143,7 @@ class AttentionTiles : AttentionRows<bf16, float> {
       });
     }
     blocks_.finish();
-    store(b, hkv, r0, n, o_, l_);
+    store(b, hkv, r0, n, o_, m_, l_);
   }
 };
 

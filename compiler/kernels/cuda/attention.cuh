@@ -364,7 +364,7 @@ AOTC_DI void attn_block(const AttnProblem<T, float, M, K>& p, i64 b, i64 head, i
     for (int h = 0; h < 2; ++h) {
       if (r0 + warp_m + group + h * 8 >= rows) continue;
       T* const to = p.result(b, head, row[h]);
-      const float by = sums.l[h] == 0.0f ? p.nowhere : 1.0f / sums.l[h];
+      const float by = p.share_of(b, p.head_of(head, row[h]), p.position(row[h]), sums.m[h], sums.l[h]);
 #pragma unroll
       for (int j = 0; j < Tile::v / 8; ++j)
 #pragma unroll
@@ -420,7 +420,8 @@ AOTC_DI void attn_block(const AttnProblem<T, float, M, K>& p, i64 b, i64 head, i
       }
 #pragma unroll
       for (int by = row_lanes / 2; by; by >>= 1) l += shuffle_xor(l, by);
-      const float scale = l == 0.0f ? p.nowhere : 1.0f / l;
+      const i64 of_row = r0 + (has ? r : 0);
+      const float scale = p.share_of(b, p.head_of(head, of_row), p.position(of_row), m, l);
 #pragma unroll
       for (int i = 0; i < Tile::parts / row_lanes; ++i)
         if (has) share[r * Tile::parts + first_part + i * row_lanes] = own_m[i] * scale;

@@ -83,7 +83,7 @@ template <bool Causal, class T, class Acc, class M, class K> AOTC_DI void attent
       }
     }
     __syncthreads();
-    if (lane == 0) down[row] = l == Acc(0) ? p.nowhere : Acc(1) / l;
+    if (lane == 0) down[row] = p.share_of(b, p.head_of(head, r), p.position(r), m, l);
     __syncthreads();
     if (column < p.v_dim)
 #pragma unroll

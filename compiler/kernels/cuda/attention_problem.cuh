@@ -1,5 +1,5 @@
-// What all attention kernels compute: out[b, h, l, :] = softmax(scale * q k' + mask) v, its operands, and numbers around a softmax. The query heads
-// of one key head are rows of one tile. A row that attends nowhere gives zeros or NaN; a NaN stays one.
+// What all attention kernels compute: out[b, h, l, :] = softmax(scale * q k' + mask) v, its operands, and numbers around a softmax. A sink is one more
+// score of a row, whose weight multiplies no value. The query heads of one key head are rows of one tile. A row that attends nowhere gives zeros or NaN; a NaN stays one.
 #pragma once
 #include "attention_bytes.cuh"
 
@@ -19,6 +19,8 @@ template <class T, class Acc, class M, class K = T> struct AttnProblem : AttnSca
   // By row of a bool mask: the keys that it shows lie in [from, end); -1 - end where it hides some of those, too. Null where that is not known.
   const i64 *pfrom, *pend;
   AttnView from, end;
+  const Acc* psink;  // by row; null where there are none
+  AttnView sink;
   Acc share;    // a power of two of the scale, which queries take on their way in where their type has its range: scores leave the range later
   Acc scale;    // the rest of it
   bool fills;   // elements of a float mask of kHiddenScore and less take the score's place
@@ -66,6 +68,9 @@ template <class T, class Acc, class M, class K = T> struct AttnProblem : AttnSca
     whole = __ballot_sync(~0u, whole) == ~0u;
     return {begin < end ? begin : end, end, inner_begin, inner_end, whole};
   }
+  // What the sums of a row, of position `at` of query head `head`, are multiplied with in the end: m is its largest score, scaled, l the sum of the exponents
+  // of all under that.
+  AOTC_DI Acc share_of(i64 b, i64 head, i64 at, Acc m, Acc l) const;
   // The keys that rows [r0, r1) see at most.
   AOTC_DI i64 keys_of(i64 r0, i64 r1, bool causal) const {
     if (!causal) return kv_len;
@@ -85,6 +90,15 @@ AOTC_DI float larger(float a, float b) { return fmaxf(a, b); }  // a NaN is not 
 AOTC_DI double larger(double a, double b) { return fmax(a, b); }
 // What is subtracted from scores whose maximum is m: a row that has seen nothing yet has none.
 template <class Acc> AOTC_DI Acc subtracted(Acc m) { return m == lowest<Acc>() ? Acc(0) : m; }
+template <class T, class Acc, class M, class K> AOTC_DI Acc AttnProblem<T, Acc, M, K>::share_of(i64 b, i64 head, i64 at, Acc m, Acc l) const {
+  Acc down = Acc(1);
+  if (psink != nullptr && kv_len > 0) {
+    const Acc own = psink[sink.base + b * sink.b + head * sink.h + at * sink.s], top = subtracted(larger(m, own));
+    down = exp_of(m - top);
+    l = l * down + exp_of(own - top);
+  }
+  return l == Acc(0) ? nowhere : down * (Acc(1) / l);
+}
 
 constexpr float kHiddenScore = -1e30f;
 template <class Acc> AOTC_DI Acc with_added(Acc s, Acc by, bool fills) { return fills && by <= Acc(kHiddenScore) ? by : s + by; }

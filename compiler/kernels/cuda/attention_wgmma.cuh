@@ -356,7 +356,8 @@ template <class Tile, class QK, class PV, bool Causal, AttnMask Kind, class T, c
     for (int h = 0; h < 2; ++h) {
       float sum = l[h] + shuffle_xor(l[h], 1);
       sum += shuffle_xor(sum, 2);
-      by[h] = sum == 0.0f ? p.nowhere : 1.0f / sum;
+      const int row = exists(p, own_row(h), first) ? own_row(h) : 0, last = static_cast<int>(p.q_len) - 1, line = first + position_of(row);
+      by[h] = p.share_of(at.batch, at.head + head_of(row), line < last ? line : last, raw ? m[h] * p.scale : m[h], sum);
     }
 #pragma unroll
     for (int c = 0; c < Tile::v_boxes; ++c) {

@@ -400,6 +400,9 @@ TEST_CASE("the CUDA text of attention compiles") {
     m.kernels.push(attention(t, 77, 200, 64, std::nullopt, true));
     m.kernels.push(attention(t, 1, 3000, 40, is_half(t) ? DType::boolean : t, false));
     if (t == DType::f16) m.kernels.push(attention(t, 77, 200, 256, DType::f32, false));
+    AttentionKernel sinks = attention(t, 77, 200, 64, std::nullopt, true);
+    sinks.sinks = AttentionKernel::View{sinks.params.push({"sinks", ParamRole::input, accumulator_type(t), {8}}), 0, 0, 1, 0, 0};
+    m.kernels.push(sinks);
     size_t n = 0;
     for (loop::Kernel& k : m.kernels) std::visit([&](auto& x) { x.name += fmt::format("_{}", n++); }, k);
     compiles(m);

@@ -121,3 +121,17 @@ output %0 "y"
                               "test");
   CHECK(values(interpret(g, {})[0]) == std::vector<double>{0, 3});
 }
+
+TEST_CASE("a sink takes its share of a row's weights and gives nothing") {
+  const Graph g = parse_graph(R"(graph @m
+const %q : float32[1, 2, 2, 1] "q" = [0, 0, 0, 0]
+const %k : float32[1, 1, 2, 1] "k" = [1, 2]
+const %v : float32[1, 1, 2, 1] "v" = [3, 4]
+const %m : bool[1, 1, 2, 2] "m" = [false, false, true, false]
+const %s : float32[1, 2, 1, 1] "s" = [0, -inf]
+%0 = attention(%q, %k, %v, %m, %s) {scale=1.0, sinks=true}
+output %0 "y"
+)",
+                              "test");
+  CHECK(values(interpret(g, {})[0]) == std::vector<double>{0, 1.5, 0, 3});
+}

@@ -237,9 +237,9 @@ static inline int64_t aotc_conv_last_tiles_scratch_bytes(const aotc_conv_config*
 }
 
 /* ---- attention: out[b, h, l, :] = softmax(scale * q k' + mask) v, one pass (flash), f32 sums (f64 for f64)
- * ------------------------------- ptr:  q, k, v, out, mask (when there is one) by the config. dtypes f32, bf16, f16, f64. Any strides;
- * query head h uses key head h / (H / HKV). size: enum aotc_attn_size. A row that attends nowhere gives zeros. work: batch * HKV * ceil(H /
- * HKV * L / q_block): the query heads of one key head are rows of one block. scratch: aotc_attn_scratch_bytes(). */
+ * ------------------------------- ptr:  q, k, v, out, mask and sinks (when there are) by the config. dtypes f32, bf16, f16, f64. Any
+ * strides; query head h uses key head h / (H / HKV). size: enum aotc_attn_size. A row that attends nowhere gives zeros. work: batch * HKV *
+ * ceil(H / HKV * L / q_block): the query heads of one key head are rows of one block. scratch: aotc_attn_scratch_bytes(). */
 enum aotc_attn_size {
   AOTC_ATTN_B,
   AOTC_ATTN_H,
@@ -273,6 +273,10 @@ enum aotc_attn_size {
   AOTC_ATTN_M_H,
   AOTC_ATTN_M_S,
   AOTC_ATTN_M_E,
+  AOTC_ATTN_SINK_BASE, /* the sinks' too */
+  AOTC_ATTN_SINK_B,
+  AOTC_ATTN_SINK_H,
+  AOTC_ATTN_SINK_S,
   AOTC_ATTN_SIZES
 };
 #define AOTC_ATTN_HIDDEN -1e30
@@ -284,6 +288,7 @@ typedef struct aotc_attn_config {
   double scale;
   int32_t nan_rows;   /* a row whose every score is -inf: 0: zeros, 1: NaN */
   int32_t mask_fills; /* 1: elements of a float mask of AOTC_ATTN_HIDDEN and less take the score's place */
+  int32_t sink_ptr;   /* of the type of the sums: a row's sink, a score of no key; -1: none */
 } aotc_attn_config;
 
 /* e, ev: head dims. acc_bytes 4, or 8 for f64. */
