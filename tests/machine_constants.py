@@ -20,7 +20,7 @@ LIMITS = pathlib.Path(__file__).with_name("machine_constants.txt")
 # Blocks and tiles as the kernels' code has them, limits of file formats and of graphs.
 OF_KERNELS = re.compile(
     r"^k(Threads|BlockThreads|Warps|Rows|Cols|StandIn\w+|Digits?|DigitBits|Most(Channels|Parts|Words|Kernel|Outputs|Neighbours|Steps|Products|Factors|Views|Ops|Reach|Step|RunsInTable|InRuns)"
-    r"|MaxGridZ?|TileRows|Align|MapAlign|Deepest|MaxSweeps|MaxRounds|Nowhere|One|InPlace|Infinity|UnpackedK|PlannedRows|Places|Slab\w+|ExactHalves)$")
+    r"|MaxGridZ?|TileRows|Align|MapAlign|Deepest|MaxSweeps|MaxRounds|Nowhere|One|InPlace|Infinity|UnpackedK|PlannedRows|Places|PlaceBytes|StaticShared|Together|Slab\w+|ExactHalves)$")
 PLAIN = {"0", "0.0", "0.5", "1.0", "2.0", "1", "2"}
 FLOAT = re.compile(r"(?<![\w.])(\d[\d']*\.\d*(?:[eE][-+]?\d+)?|\d[\d']*[eE][-+]?\d+)[fF]?(?![\w.])")
 NAMED = re.compile(r"\bconstexpr\s+(?:u?int(?:\d+_t)?|size_t|auto)\s+([^;{]*);")

@@ -390,7 +390,7 @@ class Row final : public LoopForm {
 
 /// A thread a row, or several neighbours.
 class Serial final : public LoopForm {
-  static constexpr int64_t kLeastInPieces = 64, kPlaceBytes = 16, kStaticShared = 48 << 10;  ///< bytes: of a scan's value, of a block
+  static constexpr int64_t kPlaceBytes = 16, kStaticShared = 48 << 10;  ///< of a scan's value; of a block, what the kernel declares
 
  public:
   Serial() : LoopForm(Mapping::serial) {}
@@ -420,7 +420,7 @@ class Serial final : public LoopForm {
     std::vector<Shape> all;
     for (int lanes = traits_of(k).scans ? 1 : lanes_of(k, Mapping::serial); lanes >= 1; lanes /= 2)
       for (int threads : {128, 64, 256}) all.push_back({threads, lanes, 0, 1, lanes > 1 && streams_of(k, s)});
-    if (emit::cuda::scans_in_pieces(k) && s.syms.hint(k.inner_points()) >= kLeastInPieces)
+    if (emit::cuda::scans_in_pieces(k) && s.syms.hint(k.inner_points()) >= gpu_costs(s.machine).loop_pieces)
       for (const auto& [lines, pieces] : {std::pair{32, 4}, {32, 8}, {64, 4}, {32, 16}}) {
         Shape shape{lines};
         shape.pieces = pieces;
