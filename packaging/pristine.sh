@@ -94,6 +94,7 @@ say "$(git log -1 --format='%h %s'), Debian $(cat "$root/etc/debian_version"), i
 bind /proc /proc
 bind /sys /sys
 bind /dev /dev
+bind /dev/pts /dev/pts # zsh's completion is tested in a terminal
 settings=(HOME=/home/user TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 if [ -n "$ccache" ]; then
   bind "$ccache" /ccache
