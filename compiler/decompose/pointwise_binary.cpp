@@ -188,7 +188,8 @@ std::optional<std::pair<double, double>> numbers_of(DType t) {
 /// Since torch 2.15 a bound that all numbers of the type are within is none. Before, -1 was the largest number of uint8.
 bool is_bound(Rule& r, std::string_view name, bool lower) {
   if (name.empty() || r.none(name)) return false;
-  const auto all = numbers_of(r.b.dtype(r.tensor("self")));
+  const Operand both[] = {operand(r, "self"), operand(r, name)};
+  const auto all = numbers_of(result_type(r.b, both));
   if (r.is_tensor(name) || !all || !r.since_torch(2, 15)) return true;
   return lower ? r.number(name) > all->first : r.number(name) < all->second;
 }

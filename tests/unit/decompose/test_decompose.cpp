@@ -78,6 +78,31 @@ TEST_CASE("operands broadcast over symbolic dims and integers divide to float32"
   CHECK(values<float>(out.at(0)) == std::vector<float>{0.5f, 0.5f, 1.5f, 1.0f});
 }
 
+TEST_CASE("bounds are those of the archive's torch") {
+  const auto clamped = [](const char* torch, NamedArg low, NamedArg high) {
+    ProgramMaker m;
+    m.p.torch_version = torch;
+    m.input("x", DType::u8, {Expr(3)});
+    m.node("aten.clamp.default", {{"self", ref("x")}, std::move(low), std::move(high)}, "y", DType::u8, {Expr(3)});
+    m.output("y");
+    return values<uint8_t>(interpret(decompose::decompose(m.p), {host<uint8_t>(DType::u8, {3}, {0, 5, 200})}).at(0));
+  };
+  const NamedArg low{"min", Expr(-20)}, high{"max", Expr(30)}, far{"max", Expr(300)};
+  CHECK(clamped("2.15.0", low, high) == std::vector<uint8_t>{0, 5, 30});
+  CHECK(clamped("2.13.0+cpu", low, high) == std::vector<uint8_t>{30, 30, 30});  // 236 to 30
+  CHECK(clamped("2.15.1+cu132", low, far) == std::vector<uint8_t>{0, 5, 200});
+
+  for (const char* torch : {"2.14.1", "2.15.0"}) {
+    ProgramMaker m;
+    m.p.torch_version = torch;
+    m.input("x", DType::f16, {Expr(1)});
+    m.node("aten.softshrink.default", {{"self", ref("x")}, {"lambd", 0.1}}, "y", DType::f16, {Expr(1)});
+    m.output("y");
+    const uint16_t x = 0xae67, y = torch[3] == '5' ? 0x8400 : 0x8266;  // -0.10003662: -2^-14, or -3.66e-5
+    CHECK(values<uint16_t>(interpret(decompose::decompose(m.p), {host<uint16_t>(DType::f16, {1}, {x})}).at(0)).at(0) == y);
+  }
+}
+
 TEST_CASE("an in-place write through a view reaches the base and its other views") {
   ProgramMaker m;
   m.input("x", DType::f32, {Expr(2), Expr(2)});
