@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "passes/rewrite.h"
 
@@ -33,6 +34,26 @@ Range entries(const Graph& g, ValueId v, int64_t dim) {
   return most < kExact ? Range{0, std::max(0.0, most - 1)} : Range{0};
 }
 
+/// What needs an order of the elements alone, and no arithmetic.
+std::optional<Range> ordered(const Graph& g, const Node& n, int depth) {
+  const auto of = [&](size_t i) { return range_at(g, n.inputs[i], depth + 1); };
+  switch (n.op) {
+    case Op::reshape:
+    case Op::permute:
+    case Op::expand:
+    case Op::slice: return of(0);
+    case Op::minimum: {
+      const Range x = of(0), y = of(1);
+      return Range{std::min(x.lo, y.lo), std::min(x.hi, y.hi)};
+    }
+    case Op::maximum: {
+      const Range x = of(0), y = of(1);
+      return Range{std::max(x.lo, y.lo), std::max(x.hi, y.hi)};
+    }
+    default: return {};
+  }
+}
+
 Range integers(const Graph& g, const Node& n, ValueId v, int depth) {
   const auto of = [&](size_t i) { return range_at(g, n.inputs[i], depth + 1); };
   // Integers wrap around; a range that doubles hold exactly shows that these do not.
@@ -40,10 +61,6 @@ Range integers(const Graph& g, const Node& n, ValueId v, int depth) {
     return x.within(-kExact, kExact) && x.within(of_type(DType::i32).lo, of_type(DType::i32).hi) ? x : Range{};
   };
   switch (n.op) {
-    case Op::reshape:
-    case Op::permute:
-    case Op::expand:
-    case Op::slice:
     case Op::flip:
     case Op::gather:
     case Op::index: return of(0);
@@ -56,14 +73,6 @@ Range integers(const Graph& g, const Node& n, ValueId v, int depth) {
       Range x = of(0);
       for (size_t i = 1; i < n.inputs.size(); ++i) x = both(x, of(i));
       return x;
-    }
-    case Op::minimum: {
-      const Range x = of(0), y = of(1);
-      return {std::min(x.lo, y.lo), std::min(x.hi, y.hi)};
-    }
-    case Op::maximum: {
-      const Range x = of(0), y = of(1);
-      return {std::max(x.lo, y.lo), std::max(x.hi, y.hi)};
     }
     case Op::add: {
       const Range x = of(0), y = of(1);
@@ -80,10 +89,6 @@ Range floats(const Graph& g, const Node& n, int depth) {
       const DType from = g.type(n.inputs[0]).dtype;
       return from == DType::u8 || from == DType::i8 ? of(0) : Range{};
     }
-    case Op::reshape:
-    case Op::permute:
-    case Op::expand:
-    case Op::slice: return of(0);
     case Op::relu: {
       const Range x = of(0);
       return {std::max(x.lo, 0.0), std::max(x.hi, 0.0)};
@@ -91,14 +96,6 @@ Range floats(const Graph& g, const Node& n, int depth) {
     case Op::round: {
       const Range x = of(0);
       return {std::nearbyint(x.lo), std::nearbyint(x.hi)};
-    }
-    case Op::minimum: {
-      const Range x = of(0), y = of(1);
-      return {std::min(x.lo, y.lo), std::min(x.hi, y.hi)};
-    }
-    case Op::maximum: {
-      const Range x = of(0), y = of(1);
-      return {std::max(x.lo, y.lo), std::max(x.hi, y.hi)};
     }
     case Op::add: {
       const Range x = of(0), y = of(1);
@@ -119,9 +116,10 @@ Range range_at(const Graph& g, ValueId v, int depth) {
   const DType t = g.type(v).dtype;
   const Node* n = g.def(v);
   if (!n || depth == kDeepest) return of_type(t);
-  if (t == DType::f32) return floats(g, *n, depth);
-  if (!is_int(t)) return {};
-  const Range x = integers(g, *n, v, depth), all = of_type(t);
+  if (t != DType::f32 && !is_int(t)) return {};
+  const auto found = ordered(g, *n, depth);
+  if (t == DType::f32) return found ? *found : floats(g, *n, depth);
+  const Range x = found ? *found : integers(g, *n, v, depth), all = of_type(t);
   return {std::max(x.lo, all.lo), std::min(x.hi, all.hi)};
 }
 

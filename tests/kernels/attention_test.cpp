@@ -135,6 +135,14 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
   CHECK(worst <= std::max(8 * epsilon(entry.dtype), entry.dtype == DType::f64 ? 1e-13 : 4e-6));
 }
 
+/// One head: l rows of d channels.
+void attend(const Entry& e, const aotc_attn_config& cfg, void** ptr, int64_t* size, int64_t d, int64_t l) {
+  Scratch scratch(scratch_of(e, cfg, d, d));
+  volatile int32_t fault = 0;
+  aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
+  e.fn(&args, 0, (l + cfg.q_block - 1) / cfg.q_block);
+}
+
 TEST_CASE("attention against fp64", "[attention]") {
   std::mt19937 rng(3);
   auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
@@ -171,10 +179,7 @@ TEST_CASE("attention: rows that see nothing are zero or NaN, NaN stays in its ro
     for (auto [q_block, nan_rows] : {std::pair{2, 0}, {64, 0}, {2, 1}, {64, 1}}) {
       aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0, nan_rows, 0, -1};
       void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.data()};
-      Scratch scratch(scratch_of(e, cfg, d, d));
-      volatile int32_t fault = 0;
-      aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
-      e.fn(&args, 0, (l + q_block - 1) / q_block);
+      attend(e, cfg, ptr, size, d, l);
       for (int64_t i = 0; i < l; ++i) {
         INFO("row " << i);
         if (i == 2 && !nan_rows)
@@ -251,10 +256,7 @@ TEST_CASE("attention: sinks that are far from the scores, infinite or NaN, and r
     for (int q_block : {2, 64}) {
       aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_BOOL, 0, q_block, 32, 1.0, 1, 0, 5};
       void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.data(), sinks.ptr()};
-      Scratch scratch(scratch_of(e, cfg, d, d));
-      volatile int32_t fault = 0;
-      aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
-      e.fn(&args, 0, (l + q_block - 1) / q_block);
+      attend(e, cfg, ptr, size, d, l);
       for (int64_t i = 0; i < l; ++i) {
         INFO("row " << i);
         if (std::isnan(kRows[i].want))
