@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/int_range.h"
 #include "decompose/families.h"
 #include "decompose/tensor.h"
 
@@ -178,20 +179,14 @@ void compare(Rule& r) {
   r.set(binary(op, p.a, p.b));
 }
 
-/// The numbers of an integer type of up to 32 bits.
-std::optional<std::pair<double, double>> numbers_of(DType t) {
-  if (!is_int(t) || dtype_bytes(t) > 4) return {};
-  const int bits = 8 * static_cast<int>(dtype_bytes(t));
-  return t == DType::u8 ? std::pair(0.0, 255.0) : std::pair(-std::ldexp(1, bits - 1), std::ldexp(1, bits - 1) - 1);
-}
-
 /// Since torch 2.15 a bound that all numbers of the type are within is none. Before, -1 was the largest number of uint8.
 bool is_bound(Rule& r, std::string_view name, bool lower) {
   if (name.empty() || r.none(name)) return false;
   const Operand both[] = {operand(r, "self"), operand(r, name)};
-  const auto all = numbers_of(result_type(r.b, both));
-  if (r.is_tensor(name) || !all || !r.since_torch(2, 15)) return true;
-  return lower ? r.number(name) > all->first : r.number(name) < all->second;
+  const DType t = result_type(r.b, both);
+  if (r.is_tensor(name) || !is_int(t) || dtype_bytes(t) > 4 || !r.since_torch(2, 15)) return true;
+  const double bound = r.number(name);
+  return lower ? bound > static_cast<double>(int_range(t).least) : bound < static_cast<double>(int_range(t).most);
 }
 
 void clamp_bounds(Rule& r, std::string_view lo, std::string_view hi) {

@@ -1,6 +1,7 @@
 // Order: sort, topk, medians, quantiles.
 #include <cmath>
 
+#include "base/int_range.h"
 #include "decompose/families.h"
 #include "decompose/tensor.h"
 #include "graph/infer.h"
@@ -50,9 +51,7 @@ void topk(Rule& r) {
 
 /// One element that no other comes behind when sorted.
 T last_in_order(Builder& b, DType t) {
-  const int64_t bits = t == DType::u8 ? 9 : 8 * dtype_bytes(t);
-  const int64_t greatest = is_bool(t) ? 1 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  return is_float(t) ? T(b, full(b, t, {1}, std::nan(""))) : T(b, b.full_int({t, {1}}, greatest));
+  return is_float(t) ? T(b, full(b, t, {1}, std::nan(""))) : T(b, b.full_int({t, {1}}, is_bool(t) ? 1 : int_range(t).most));
 }
 
 /// A NaN anywhere in the dim is the answer, at its own place.

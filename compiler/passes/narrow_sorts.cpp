@@ -1,5 +1,6 @@
 #include "passes/narrow_sorts.h"
 
+#include "base/int_range.h"
 #include "passes/rewrite.h"
 #include "passes/value_range.h"
 
@@ -9,8 +10,9 @@ namespace {
 std::optional<std::vector<ValueId>> narrow_sort(Rewriter& r, const Node& n) {
   if (n.op != Op::sort || r.dtype(n.inputs[0]) != DType::i64) return {};
   const Range x = range_of(r.g, n.inputs[0]);
-  const DType t = x.within(-0x1p15, 0x1p15 - 1) ? DType::i16 : DType::i32;
-  if (!x.within(-0x1p31, 0x1p31 - 1)) return {};
+  const auto has = [&](DType t) { return x.within(static_cast<double>(int_range(t).least), static_cast<double>(int_range(t).most)); };
+  if (!has(DType::i32)) return {};
+  const DType t = has(DType::i16) ? DType::i16 : DType::i32;
   const std::vector<ValueId> sorted = r.b.make(Op::sort, {r.b.cast(n.inputs[0], t)}, n.attrs);
   return std::vector{r.b.cast(sorted[0], DType::i64), sorted[1]};
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/int_range.h"
 #include "graph/constant_store.h"
 #include "graph/infer.h"
 #include "graph/scalar.h"
@@ -150,8 +151,7 @@ AttrValue neutral_element(ReduceKind kind, DType t) {
   if (kind == ReduceKind::sum || kind == ReduceKind::prod) return kind == ReduceKind::prod ? 1.0 : 0.0;
   if (is_float(t)) return largest ? inf : -inf;
   if (is_bool(t)) return largest;
-  const int64_t bits = 8 * dtype_bytes(t), top = t == DType::u8 ? 255 : static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-  return largest ? top : t == DType::u8 ? int64_t{0} : -top - 1;
+  return largest ? int_range(t).most : int_range(t).least;
 }
 
 }  // namespace aotc::passes

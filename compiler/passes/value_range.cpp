@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/int_range.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
@@ -15,14 +16,11 @@ constexpr double kExact = 0x1p53;  ///< integers up to here are doubles
 /// Rounding to float32 keeps order, so that bounds rounded alike stay bounds.
 double as_f32(double x) { return static_cast<double>(static_cast<float>(x)); }
 
+/// Of integers that doubles hold exactly.
 Range of_type(DType t) {
-  switch (t) {
-    case DType::u8: return {0, 255};
-    case DType::i8: return {-128, 127};
-    case DType::i16: return {-0x1p15, 0x1p15 - 1};
-    case DType::i32: return {-0x1p31, 0x1p31 - 1};
-    default: return {};
-  }
+  if (!is_int(t) || dtype_bytes(t) > 4) return {};
+  const IntRange all = int_range(t);
+  return {static_cast<double>(all.least), static_cast<double>(all.most)};
 }
 Range both(const Range& a, const Range& b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
 
@@ -56,10 +54,8 @@ std::optional<Range> ordered(const Graph& g, const Node& n, int depth) {
 
 Range integers(const Graph& g, const Node& n, ValueId v, int depth) {
   const auto of = [&](size_t i) { return range_at(g, n.inputs[i], depth + 1); };
-  // Integers wrap around; a range that doubles hold exactly shows that these do not.
-  const auto exact = [&](const Range& x) {
-    return x.within(-kExact, kExact) && x.within(of_type(DType::i32).lo, of_type(DType::i32).hi) ? x : Range{};
-  };
+  // Integers wrap around; of a range that int32 has these do not.
+  const auto exact = [](const Range& x) { return x.within(of_type(DType::i32).lo, of_type(DType::i32).hi) ? x : Range{}; };
   switch (n.op) {
     case Op::flip:
     case Op::gather:
