@@ -115,7 +115,7 @@ class Pair {
     take(x_, of_x, 0, e);
     take(y_, of_y, 1, e);
     std::erase_if(e.blocks, [](const loop::Block& b) { return b.insts.empty(); });
-    number(e);
+    loop::number_insts(e);
     z_.segments.push_back({y_.k.segments[0].n_begin, y_.k.segments[0].n_end, std::move(e)});
     return {std::move(z_), std::move(args_)};
   }
@@ -168,20 +168,6 @@ class Pair {
         i.index = i.index.substitute(loops);
         e.blocks[b.over_inner ? 1 : 0].insts.push_back(now[id] = e.insts.push(std::move(i)));
       }
-  }
-
-  /// In the order of the blocks.
-  static void number(LoopKernel& e) {
-    IdVec<InstId, Inst> out;
-    std::map<InstId, InstId> to;
-    for (loop::Block& b : e.blocks)
-      for (InstId& id : b.insts) {
-        Inst i = e.insts[id];
-        for (InstId& a : i.args) a = to.at(a);
-        if (i.mask != kNone<InstId>) i.mask = to.at(i.mask);
-        id = to[id] = out.push(std::move(i));
-      }
-    e.insts = std::move(out);
   }
 
   const Product &x_, &y_;

@@ -1,7 +1,10 @@
 #include "loop/finish.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+
+#include "loop/tidy.h"
 
 namespace aotc::loop {
 namespace {
@@ -233,23 +236,6 @@ void canonical_symbols(LoopKernel& k, const SymTable& base) {
     }
   }
   k.syms = std::move(syms);
-}
-
-/// Instructions numbered in the order of the blocks; what no block holds is dropped.
-void number_insts(LoopKernel& k) {
-  IdVec<InstId, Inst> out;
-  std::map<InstId, InstId> to;
-  for (const Block& b : k.blocks)
-    for (InstId i : b.insts) to[i] = static_cast<InstId>(to.size());
-  for (Block& b : k.blocks)
-    for (InstId& i : b.insts) {
-      Inst inst = k.insts[i];
-      for (InstId& a : inst.args) a = to.at(a);
-      if (inst.mask != kNone<InstId>) inst.mask = to.at(inst.mask);
-      out.push(std::move(inst));
-      i = to.at(i);
-    }
-  k.insts = std::move(out);
 }
 
 /// Drops what neither stores nor checks need.

@@ -59,6 +59,7 @@ class Machine {
       args_.clear();
       for (BufferId b : c.args) args_.push_back(idx(b));
       where_ = kernel_name(m_.kernels[c.kernel]);
+      take_over_states(c);
       std::visit([this](const auto& k) { kernel(k); }, m_.kernels[c.kernel]);
     }
     std::vector<HostTensor> outputs(g_.outputs.size());
@@ -77,6 +78,20 @@ class Machine {
   }
 
  private:
+  /// A state that the call updates in place starts as it was before the run.
+  void take_over_states(const Call& c) {
+    const Kernel& k = m_.kernels[c.kernel];
+    const std::vector<ParamId> params = argument_params(k);
+    for (size_t a = 0; a < params.size(); ++a) {
+      const Buffer& b = m_.buffers[c.args[a]];
+      if (kernel_params(k)[params[a]].role != ParamRole::inout || b.kind != BufferKind::state_out) continue;
+      for (size_t i = 0; i < buffers_.size(); ++i)
+        if (const Buffer& old = m_.buffers[static_cast<BufferId>(i)]; old.kind == BufferKind::state && old.index == b.index)
+          buffers_[idx(c.args[a])] = buffers_[i];
+      std::fill(written_[idx(c.args[a])].begin(), written_[idx(c.args[a])].end(), 1);
+    }
+  }
+
   static int64_t eval(const Expr& e, const Env& env) {
     return e.eval([&](SymId s) {
       auto it = env.find(s);
@@ -212,7 +227,8 @@ class Machine {
           AOTC_CHECK(at >= 0 && at < dst.elems(), "{}: v{} writes element {} of {}", where_, idx(id), at, dst.elems());
           const int64_t b = dtype_bytes(i.dtype);
           std::copy_n(v.bytes.data() + static_cast<int64_t>(p) * b, b, dst.bytes.data() + at * b);
-          if (const size_t buffer = f.buffer_of[idx(i.param)]; buffer != SIZE_MAX) ++written_[buffer][static_cast<size_t>(at)];
+          const size_t buffer = f.buffer_of[idx(i.param)];
+          if (buffer != SIZE_MAX && f.k.params[i.param].role != ParamRole::inout) ++written_[buffer][static_cast<size_t>(at)];
         }
         break;
       }

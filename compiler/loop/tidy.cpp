@@ -10,6 +10,22 @@ bool reduces(const LoopKernel& k) {
   return std::any_of(k.insts.begin(), k.insts.end(), [](const Inst& i) { return i.kind == InstKind::reduce; });
 }
 
+void number_insts(LoopKernel& k) {
+  IdVec<InstId, Inst> out;
+  std::map<InstId, InstId> to;
+  for (const Block& b : k.blocks)
+    for (InstId i : b.insts) to[i] = static_cast<InstId>(to.size());
+  for (Block& b : k.blocks)
+    for (InstId& i : b.insts) {
+      Inst inst = k.insts[i];
+      for (InstId& a : inst.args) a = to.at(a);
+      if (inst.mask != kNone<InstId>) inst.mask = to.at(inst.mask);
+      out.push(std::move(inst));
+      i = to.at(i);
+    }
+  k.insts = std::move(out);
+}
+
 Kernel named(Kernel k, const std::string& name) {
   std::visit([&](auto& x) { x.name = name; }, k);
   if (auto m = std::get_if<MatmulKernel>(&k)) {

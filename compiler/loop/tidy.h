@@ -8,6 +8,8 @@ namespace aotc::loop {
 
 /// Whether some instruction is a reduction.
 bool reduces(const LoopKernel& k);
+/// Instructions numbered in the order of the blocks; what no block holds is dropped.
+void number_insts(LoopKernel& k);
 /// The kernel and the loops that it carries under another name.
 Kernel named(Kernel k, const std::string& name);
 /// Erases kernels that no call names and temporary buffers that no call has.

@@ -15,9 +15,6 @@
 namespace aotc::passes {
 namespace {
 
-/// An index of scatter and index_put of GPUs that writes nothing and is no fault.
-constexpr int64_t kNowhere = INT64_MIN;
-
 /// An index of the elements that a node writes.
 struct Write {
   NodeId node;

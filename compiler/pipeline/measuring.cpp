@@ -293,7 +293,6 @@ Result<OneKernel> one_kernel(const Graph& graph, const loop::Module& module, con
   for (size_t i = 0; i < params.size(); ++i) {
     const loop::BufferId from = call->args[i];
     const loop::Param& param = loop::kernel_params(kernel)[params[i]];
-    if (param.role == loop::ParamRole::inout) return R::fail("it updates a buffer in place");
     if (auto it = known.find(from); it != known.end()) {
       if (loop::writes(param)) return R::fail("it reads what it writes");
       only.args.push_back(it->second);

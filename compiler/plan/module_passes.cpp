@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "forms/fuse_puts.h"
 #include "forms/mates.h"
 #include "forms/row_prologues.h"
 #include "forms/twins.h"
@@ -17,6 +18,7 @@ constexpr ModulePass kPasses[] = {
     {Arch::cuda, "pair_products", forms::pair_products, true},
     {Arch::cuda, "finish_mates", forms::finish_mates, true},
     {Arch::cuda, "rows_in_products", forms::compute_rows_in_products, true},
+    {Arch::cuda, "fuse_puts", forms::fuse_puts, true},
 };
 
 using Calls = std::vector<loop::Call>;

@@ -183,11 +183,33 @@ class Rotated(nn.Module):
         return rotated(q), torch.cat((keys, rotated(k)), -2), v
 
 
+class Cached(Rotated):
+    """What a row computes goes to its place in caches: rotated keys, values, keys with a norm; one cache's old content is read, too."""
+
+    def __init__(self, k):
+        super().__init__(k, 32, True)
+        self.own = nn.RMSNorm(32)
+        for i, cache in enumerate(("keys", "values", "normed", "moved")):
+            self.register_buffer(cache, R(1, 3, 5, 32) + i)
+
+    def forward(self, x, cos, sin, at):
+        q, k, v = super().forward(x, cos, sin, torch.zeros(1, 3, 0, 32, dtype=x.dtype))
+        self.keys.index_copy_(2, at % 5, k)
+        self.values[:, :, at] = v
+        self.normed[torch.zeros_like(at), :, at] = self.own(q)[:, 1:4, 0]
+        old = self.moved.sum(2)
+        self.moved[:, :, at] = q[:, 2:]
+        seen = F.scaled_dot_product_attention(q[:, :3], self.keys, self.values)
+        return seen, self.keys * 1, self.values * 1, self.normed * 1, self.moved + old[:, :, None]
+
+
 def rotated(name, t):
     k = 56 if t == torch.float64 else 520
     for rows, channels in ((1, 64), (3, 34)):
         CASES[f"product_rotated_{rows}_{channels}_{name}"] = lambda rows=rows, channels=channels: (
             Rotated(k, channels, rows == 1).to(t), [(R(rows, k).to(t), R(rows, channels).to(t), R(rows, channels).to(t), R(3, 2, channels).to(t))], None)
+    for at in (0, 3, -1):
+        CASES[f"product_cached_{at}_{name}"] = lambda at=at: (Cached(k).to(t), [(R(1, 1, k).to(t), R(1, 32).to(t), R(1, 32).to(t), torch.tensor([at]))], None)
     CASES[f"product_rotated_images_{name}"] = lambda: (
         Rotated(k, 32, True).to(t), [(R(2, 1, k).to(t), R(1, 1, 1, 32).to(t), R(1, 1, 1, 32).to(t), R(2, 3, 2, 32).to(t))], None)
 

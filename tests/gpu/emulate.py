@@ -29,7 +29,7 @@ PARTS = re.compile(r"#define AOTC_KERNEL AOTC_PART\n.*?#define AOTC_KERNEL AOTC_
 
 # One of each kernel kind and way to compute it.
 FEW = ["rows_wide", "matmul_bf16", "product_f64_linear", "product_i8", "runs_many_f32", "runs_rows_f64", "product_f64_computed", "product_vector_f16",
-       "product_vector_one_f32", "product_streamed_f16", "product_gated_f16", "product_gated_three_f32", "product_rotated_1_64_f16", "product_rotated_3_34_f32",
+       "product_vector_one_f32", "product_streamed_f16", "product_gated_f16", "product_gated_three_f32", "product_rotated_1_64_f16", "product_rotated_3_34_f32", "product_cached_3_f16", "product_cached_-1_f32",
        "rows_wide_f16", "short_row_whole_20", "short_row_whole_6", "pools_last_f16", "pools_last_dynamic_f32", "conv_plain_f32", "conv_deep_bf16", "conv_groups_f64", "conv_patch_volume_bf16", "conv_patch_groups_f16", "conv_patch_line_f16", "conv_patch_infinite_f16", "conv_patch_odd_f32", "conv_patch_odd_tf32", "conv_patch_infinite_f32",
        "conv_transposed_f32", "conv_transposed_phases_f32", "conv_transposed_phases_volume_f32", "conv_dynamic_f32", "attention_bool_f32", "attention_causal_tf32", "attention_causal_bf16", "attention_decode_f16", "attention_wider_f16", "attention_shown_cache_small_bf16", "attention_shown_holes_small_f32", "attention_kv_decode_int8_bf16", "attention_sinks_plain_bf16", "attention_sinks_decode_f16", "attention_sinks_edges_f32", "attention_sinks_edges_f64",
        "attention_kv_decode_rows_fp8_f16", "attention_kv_odd_int8_f32", "attention_kv_prompt_fp8_bf16", "attention_kv_prompt_int8_f16", "attention_kv_wider_int8_f16", "attention_kv_sinks_int8_f16", "sort_nan", "sort_experts",

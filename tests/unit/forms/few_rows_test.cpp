@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "forms/fuse_puts.h"
 #include "forms/list.h"
 #include "forms/mates.h"
 #include "forms/row_prologues.h"
@@ -101,6 +102,24 @@ output %z "z"
                      rows);
 }
 
+/// Three heads of a row as the row of a cache that `at` says; the cache's other rows are 7.
+std::string cached(const std::string& at, int rows = 1, const std::string& more = "") {
+  return fmt::format(R"(graph @m
+input %x : float32[{0}, 64] "x"
+const %w : float32[24, 64] "w"
+const %at : int64[{0}] "at" = {1}
+state %keys : float32[3, 5, 8] "keys" updated %kept = [{2}]
+%wt = permute(%w) {{perm=[1, 0]}}
+%y = matmul(%x, %wt)
+%y3 = reshape(%y) : float32[{0}, 3, 8]
+%t = permute(%y3) {{perm=[1, 0, 2]}}
+%kept = index_put(%keys, %t, %at) {{dims=[1], out_pos=1, accumulate=false}}
+%z = neg(%kept)
+output %z "z"
+{3})",
+                     rows, at, fmt::join(std::vector<int>(120, 7), ", "), more);
+}
+
 HostTensor numbers(const TensorType& t, uint64_t& seed) {
   HostTensor h;
   h.dtype = t.dtype;
@@ -128,6 +147,7 @@ loop::Module joined(const std::string& text) {
   pair_products(m, {machine, {}});
   finish_mates(m, {machine, {}});
   compute_rows_in_products(m, {machine, {}});
+  fuse_puts(m, {machine, {}});
   loop::verify(m, "test");
   const std::string printed = loop::print(m);
   CHECK(loop::print(loop::parse_module(printed, "test")) == printed);
@@ -199,6 +219,20 @@ TEST_CASE("a rotation is finished by the product of what it rotates") {
 TEST_CASE("rows that are several are rotated by a step of their own") {
   CHECK(joined(rotated(3)).calls.size() > 1);
   CHECK(joined(rotated_images(2)).calls.size() > 1);
+}
+
+TEST_CASE("the row of a cache is stored there by the product that computes it") {
+  for (const char* at : {"[3]", "[0]", "[-1]", "[-5]"}) {
+    const loop::Module m = joined(cached(at));
+    CHECK(m.calls.size() == 2);
+    CHECK(std::holds_alternative<loop::MatmulKernel>(m.kernels[m.calls[0].kernel]));
+  }
+}
+
+TEST_CASE("several rows, which may name one place, and caches whose old content is read later are written by a step of their own") {
+  CHECK(joined(cached("[3, 3]", 2)).calls.size() == 3);
+  CHECK(joined(cached("[3]", 1, "%old = exp(%keys)\noutput %old \"old\"\n")).calls.size() > 2);
+  CHECK(joined(cached("[3]", 1, "output %t \"t\"\n")).calls.size() > 2);
 }
 
 TEST_CASE("what is read elsewhere than in pairs, or by others, is stored") {
