@@ -107,10 +107,10 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
   add_flag(app, "--reproducible", reproducible,
            "CPU: batch-invariant results: a row has the same bits for any batch size, any other rows in the batch and any number of "
            "threads of one instruction set; matmuls sum in a fixed order, and one plan serves all sizes");
-  add_option(app, "--weights", weights,
-             "store constant float32 weights of matmuls (GPUs: bfloat16 and float16 ones, too), and large embeddings, as int8, int4, fp8 "
-             "(float8_e4m3fn; GPUs) or bf16, rounded to nearest; inputs, sums and all else keep their types (accuracy: the report, aotc "
-             "verify)");
+  add_option(
+      app, "--weights", weights,
+      "store constant floating-point weights of matmuls, and large embeddings, as int8, int4, fp8 (float8_e4m3fn; GPUs) or, of float32, "
+      "bf16, rounded to nearest; inputs, sums and all else keep their types (accuracy: the report, aotc verify)");
   add_option(app, "--max-weight-error", max_weight_error,
              "with --weights: fail if rounding changes a weight by more (relative L2 error); default: 0.01 for int8 (0.02 with "
              "--activations), 0.15 for int4, 0.04 for fp8, 0.005 for bf16")

@@ -4,6 +4,7 @@
 
 #include "graph/infer.h"
 #include "graph/interp_detail.h"
+#include "graph/scalar.h"
 
 namespace aotc::interp {
 namespace {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "graph/scalar.h"
 #include "passes/byte_weight.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -82,11 +83,11 @@ class Quantiser {
     } else {
       const auto numbers = [&](const char* suffix, const std::vector<uint16_t>& v) {
         if (v.empty()) return kNone<ValueId>;
-        if (!s.as.by_column) return add(c, constant_of(c.name + suffix, w->scale_type(), {w->groups, w->n}, v));
+        if (!s.as.by_column) return add(c, scales_of(c.name + suffix, w->scale_type(), {w->groups, w->n}, v));
         std::vector<uint16_t> columns(v.size());
         for (int64_t j = 0; j < w->n; ++j)
           for (int64_t g = 0; g < w->groups; ++g) columns[static_cast<size_t>(j * w->groups + g)] = v[static_cast<size_t>(g * w->n + j)];
-        return add(c, constant_of(c.name + suffix, w->scale_type(), {w->n, w->groups}, std::move(columns)));
+        return add(c, scales_of(c.name + suffix, w->scale_type(), {w->n, w->groups}, std::move(columns)));
       };
       ConstData values = constant_of(c.name + ".values", ctx_.weights.float8 ? DType::f8e4m3fn : DType::i8, {w->n, w->k}, w->values);
       if (c.exchangeable && ctx_.weights.bits == 4) values.bits = 4;
@@ -100,6 +101,15 @@ class Quantiser {
     stored_.emplace(p.constant, std::move(s));
   }
 
+  /// Products of float32 know scales of float16 as float32.
+  ConstData scales_of(std::string name, DType t, Exprs dims, std::vector<uint16_t> halves) const {
+    if (t != DType::f16 || !in_float32()) return constant_of(std::move(name), t, std::move(dims), std::move(halves));
+    std::vector<float> wide(halves.size());
+    std::transform(halves.begin(), halves.end(), wide.begin(), half_to_float);
+    return constant_of(std::move(name), DType::f32, std::move(dims), std::move(wide));
+  }
+  bool in_float32() const { return ctx_.target.traits().float32_by_bytes; }
+
   /// A part of what `of` is now.
   ValueId add(const ConstData& of, ConstData part) {
     part.exchangeable = of.exchangeable;
@@ -112,8 +122,9 @@ class Quantiser {
       if (it == stored_.end() || it->second.columns_first != p->columns_first) return std::nullopt;
       const DType result = g_.type(n.outputs[0]).dtype;
       const DType type = g_.type(n.inputs[1]).dtype;
-      const ValueId a = n.inputs[0];
-      return b.matmul(a, b.permute(b.cast(floats_of(b, it->second.as), type), {1, 0}), result);
+      const ValueId floats = floats_of(b, it->second.as);
+      if (!in_float32()) return b.matmul(n.inputs[0], b.permute(b.cast(floats, type), {1, 0}), result);
+      return b.cast(b.matmul(b.cast(n.inputs[0], DType::f32), b.permute(floats, {1, 0}), DType::f32), result);
     }
     if (!looks_up_rows(n)) return std::nullopt;
     const auto it = stored_.find(n.inputs[0]);

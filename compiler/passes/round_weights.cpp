@@ -99,7 +99,7 @@ bool all_finite(const ConstData& c) {
 std::string weight_refusal(const ConstData& c, const PassContext& ctx) {
   const DType t = c.type.dtype;
   if (c.type.rank() != 2) return "it has a batch dimension";
-  if (t != DType::f32 && (ctx.target.traits().float32_by_bytes || !is_half(t))) return fmt::format("it is {}, not float32", dtype_name(t));
+  if (t != DType::f32 && !is_half(t)) return fmt::format("it is {}, not float32", dtype_name(t));
   if (is_half(t) && ctx.weights.bits == 16) return fmt::format("it is {}, which has 16 bits", dtype_name(t));
   if (!has_data(c)) return "its data are not known";
   if (*c.type.elems().as_const() < kSmallest) return "it is small";

@@ -10,6 +10,7 @@
 #include "forms/list.h"
 #include "graph/builder.h"
 #include "graph/interp.h"
+#include "graph/scalar.h"
 #include "graph/verify.h"
 #include "loop/lower.h"
 #include "loop/text.h"
@@ -205,6 +206,50 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           }
         }
       }
+}
+
+TEST_CASE("weights of 16-bit floats are multiplied as float32") {
+  for (const DType t : {DType::bf16, DType::f16})
+    for (const int bits : {8, 4}) {
+      INFO(dtype_name(t) << ", " << bits << " bits");
+      const std::vector<float> values = random_values(48 * 96, 0);
+      std::vector<std::byte> halves(values.size() * 2);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double v = values[i];
+        store_f64(t, &v, halves.data() + 2 * i, 1);
+      }
+      Graph g;
+      Builder b(g);
+      ConstData w = constant("w", {48, 96}, {});
+      auto data = std::make_shared<std::vector<std::byte>>(halves);
+      w.type.dtype = t, w.data = data->data(), w.bytes = data->size(), w.keepalive = data;
+      const ValueId x = g.add_input("x", {t, {3, 96}}), weight = b.constant(w);
+      g.outputs.push_back({"y", b.matmul(x, b.permute(weight, {1, 0}), t), "", -1});
+      passes::PassContext ctx;
+      passes::StoredWeights stored;
+      ctx.weights = {bits, 32}, ctx.stored = &stored;
+      passes::run_pass(*passes::find_pass("round_weights"), g, ctx);
+      const Graph rounded = g;
+      passes::run_pass(*passes::find_pass("quantize_weights"), g, ctx);
+      verify(g, "quantize_weights");
+      CHECK(stored.left.empty());
+
+      HostTensor rows;
+      rows.dtype = t, rows.dims = {3, 96}, rows.bytes.assign(halves.begin(), halves.begin() + 3 * 96 * 2);
+      const HostTensor got = interpret(g, {rows})[0], want = interpret(rounded, {rows})[0];
+      for (int64_t i = 0; i < got.elems(); ++i) {
+        double is = 0, was = 0;
+        load_f64(t, got.bytes.data() + 2 * i, &is, 1), load_f64(t, want.bytes.data() + 2 * i, &was, 1);
+        REQUIRE(std::fabs(is - was) <= 0.01 * (1 + std::fabs(was)));
+      }
+      const loop::Module m = loop::lower(g);
+      const loop::MatmulKernel* product = nullptr;
+      for (const loop::Kernel& k : m.kernels)
+        if (const auto* p = std::get_if<loop::MatmulKernel>(&k)) product = p;
+      REQUIRE((product && product->b_quantised && product->in == DType::f32));
+      CHECK(product->b_quantised->bits == bits);
+      CHECK(product->params[product->b_quantised->scales].dtype == (t == DType::f16 ? DType::f32 : DType::bf16));
+    }
 }
 
 TEST_CASE("weights that stay as they are, and why") {
