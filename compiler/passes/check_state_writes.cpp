@@ -11,6 +11,7 @@
 #include "graph/builder.h"
 #include "graph/ops.h"
 #include "graph/states.h"
+#include "passes/value_range.h"
 
 namespace aotc::passes {
 namespace {
@@ -74,15 +75,15 @@ std::set<ValueId> made_of(const Graph& g, ValueId v) {
 }
 
 /// What is to be within [first, last], before anything is written where it names places.
-struct Range {
+struct Bounds {
   ValueId index;
   int64_t first, last;
-  bool operator<(const Range& o) const { return std::tie(index, first, last) < std::tie(o.index, o.first, o.last); }
+  bool operator<(const Bounds& o) const { return std::tie(index, first, last) < std::tie(o.index, o.first, o.last); }
 };
 
-Range range_of(const Graph& g, const Write& w) {
+Bounds bounds_of(const Graph& g, const Write& w) {
   const Node& n = g.nodes[w.node];
-  Range r{n.inputs[w.input], n.op == Op::index_put ? -w.size : 0, w.size - 1};
+  Bounds r{n.inputs[w.input], n.op == Op::index_put || n.op == Op::index ? -w.size : 0, w.size - 1};
   const auto def = [&] { return g.def(r.index); };
   while (def() && def()->op == Op::expand) r.index = def()->inputs[0];
   // Where negative indices do not count from the end they were replaced by the size (decompose's from_start).
@@ -109,6 +110,14 @@ std::string name_of(const Graph& g, ValueId index, const std::set<ValueId>& part
   return "an index computed from " + (from.empty() ? "data" : from);
 }
 
+/// Whether it is computed from the run's inputs by integers alone.
+bool is_of_inputs(const Graph& g, const std::set<ValueId>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](ValueId v) {
+    const ValueKind kind = g.values[v].kind;
+    return !is_float(g.type(v).dtype) && (g.def(v) || kind == ValueKind::constant || kind == ValueKind::input);
+  });
+}
+
 class Checks {
  public:
   explicit Checks(Graph& g) : g_(g), b_(g) {
@@ -117,21 +126,22 @@ class Checks {
         states_.push_back(writes_of(g, static_cast<StateId>(s)));
     for (const StateWrites& s : states_)
       for (const Write& w : s.writes) {
-        const Range r = range_of(g, w);
-        auto [it, fresh] = ranges_.try_emplace(r);
+        const Bounds r = bounds_of(g, w);
+        auto [it, fresh] = bounds_.try_emplace(r);
         if (fresh) it->second.parts = made_of(g, r.index);
         std::vector<StateId>& at = it->second.states;
         if (at.empty() || at.back() != s.state) at.push_back(s.state);
         order_.push_back(r);
       }
-    std::erase_if(ranges_, [&](const auto& r) { return is_constant(g_, r.second.parts) || !comes_before(r.second.parts); });
+    if (!states_.empty()) find_lookups();
+    std::erase_if(bounds_, [&](const auto& r) { return is_constant(g_, r.second.parts) || !comes_before(r.second.parts); });
   }
 
   /// Adds the conditions.
   bool add() {
-    for (const Range& r : order_) {
-      const auto it = ranges_.find(r);
-      if (it == ranges_.end() || it->second.holds != kNone<ValueId>) continue;
+    for (const Bounds& r : order_) {
+      const auto it = bounds_.find(r);
+      if (it == bounds_.end() || it->second.holds != kNone<ValueId>) continue;
       Checked& c = it->second;
       b_.at("check", "");
       const TensorType t = g_.type(r.index), one{DType::i64, {}};
@@ -169,13 +179,13 @@ class Checks {
     for (const StateWrites& s : states_) {
       bool whole = !s.by_index_alone;
       for (const Write& w : s.writes) {
-        const auto own = ranges_.find(range_of(g_, w));
+        const auto own = bounds_.find(bounds_of(g_, w));
         const ValueId result = g_.nodes[w.node].outputs[0];
-        const bool read_by_checks = parts_of_given_.count(result) || std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& r) {
+        const bool read_by_checks = parts_of_given_.count(result) || std::any_of(bounds_.begin(), bounds_.end(), [&](const auto& r) {
                                       return r.second.parts.count(result);
                                     });
         whole = whole || read_by_checks;
-        if (read_by_checks && own == ranges_.end()) continue;
+        if (read_by_checks && own == bounds_.end()) continue;
         hold(w, read_by_checks ? own->second.holds : all_hold_, held);
       }
       StateInfo& info = g_.states[s.state];
@@ -184,11 +194,30 @@ class Checks {
   }
 
  private:
+  void find_lookups() {
+    for (const NodeId id : g_.order) {
+      const Node& n = g_.nodes[id];
+      if (n.op != Op::index && n.op != Op::gather) continue;
+      const Ints dims = n.op == Op::index ? n.get<Ints>(Attr::dims) : Ints{n.get<int64_t>(Attr::dim)};
+      for (size_t i = 0; i < dims.size(); ++i) {
+        const auto size = g_.type(n.inputs[0]).dims[static_cast<size_t>(dims[i])].as_const();
+        if (!size) continue;
+        const Bounds r = bounds_of(g_, {id, 1 + i, *size});
+        std::set<ValueId> parts = made_of(g_, r.index);
+        const Range known = range_of(g_, r.index);
+        if (bounds_.count(r) || !is_of_inputs(g_, parts) || known.within(static_cast<double>(r.first), static_cast<double>(r.last)))
+          continue;
+        bounds_[r] = {std::move(parts), {}, kNone<ValueId>};
+        order_.push_back(r);
+      }
+    }
+  }
+
   void also(ValueId holds) { all_hold_ = all_hold_ == kNone<ValueId> ? holds : b_.binary(Op::bit_and, all_hold_, holds); }
 
   struct Checked {
     std::set<ValueId> parts;
-    std::vector<StateId> states;
+    std::vector<StateId> states;  ///< that are written there; none: it is a lookup's
     ValueId holds = kNone<ValueId>;
   };
 
@@ -202,7 +231,9 @@ class Checks {
     });
   }
 
-  std::string text(const Range& r, const Checked& c) const {
+  std::string text(const Bounds& r, const Checked& c) const {
+    if (c.states.empty())
+      return fmt::format("{} must be {} to {}, as an index into {} elements", name_of(g_, r.index, c.parts), r.first, r.last, r.last + 1);
     const size_t others = c.states.size() - 1;
     std::string states = fmt::format("the state '{}'", g_.states[c.states[0]].name);
     if (others) states += fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
@@ -224,8 +255,8 @@ class Checks {
   Graph& g_;
   Builder b_;
   std::vector<StateWrites> states_;
-  std::map<Range, Checked> ranges_;
-  std::vector<Range> order_;
+  std::map<Bounds, Checked> bounds_;
+  std::vector<Bounds> order_;
   std::set<ValueId> parts_of_given_;
   ValueId all_hold_ = kNone<ValueId>;
 };

@@ -195,6 +195,23 @@ def slices(s, at, x):
     return s.k.sum(0) + s.v.sum(0)
 
 
+@case({"k": cache()}, ["ids", "at", "x"], [(at(0), at(3), ONE), (at(6), at(15), ONE)],
+      [((at(v), at(4), ONE), ["the input 'inputs_0' must be 0 to 6, as an index into 7 elements", f"is {v}; no state was changed"]) for v in (7, -1, FAR)]
+      + [((at(2), at(16), ONE), ["the input 'inputs_1' must be 0 to 15", "is 16;"])])
+def tokens(s, ids, at, x):
+    """What is looked up by an input comes behind the write."""
+    s.k.index_copy_(0, at, x)
+    return s.k.sum(0) + torch.nn.functional.embedding(ids, torch.arange(28.0).reshape(7, WIDTH))[0]
+
+
+@case({"k": cache()}, ["ids", "at", "x"], [(at(2, 0), at(3), ONE), (at(3, 3), at(15), ONE), (at(-1, 1), at(0), ONE)],
+      [((at(0, 4), at(4), ONE), ["an index computed from 'inputs_0'", "is 4;"]), ((at(0, -6), at(4), ONE), ["is -5;"])])
+def channels_picked(s, ids, at, x):
+    """Lookups by integers that the run computes of an input, of a value that it computes."""
+    s.k.index_copy_(0, at, x)
+    return s.k.sum(0)[ids + 1 - (ids > 1).long()].sum() + s.k.sum(0)
+
+
 def near(got, want):
     return np.allclose(got, want, rtol=2e-6, atol=2e-6)
 
