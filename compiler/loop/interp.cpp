@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/scalar.h"
+#include "loop/attached.h"
 
 namespace aotc::loop {
 namespace {
