@@ -5,6 +5,7 @@
 #include "emit/cuda/library.h"
 #include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
+#include "forms/cuda/product.h"
 #include "forms/cuda/simt_tile.h"
 #include "forms/library_attrs.h"
 
