@@ -368,10 +368,7 @@ class Emitter {
   explicit Emitter(const TableInput& in) : in_(in), shared_(in.methods) {}
 
   std::string emit() {
-    out_ =
-        "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/strips_abi.h\"\n#include "
-        "\"aotc/detail/fourier_abi.h\"\n#include \"aotc/detail/bytes_abi.h\"\n#include \"aotc/detail/quant_abi.h\"\n#include "
-        "\"aotc/detail/svd_abi.h\"\n#include \"aotc/detail/attention_bytes_abi.h\"\n#include \"aotc/detail/plan_format.h\"\n\n";
+    out_ = table_includes() + "\n";
     std::vector<std::string> rows;
     for (size_t m = 0; m < in_.methods.size(); ++m) out_ += MethodEmitter(in_.methods[m], m, shared_).emit(&rows.emplace_back());
     out_ += array("aotc_method_desc", "methods", rows);
@@ -524,6 +521,14 @@ class Emitter {
 };
 
 }  // namespace
+
+std::string table_includes() {
+  std::string text = "#include <stdint.h>\n#include \"aotc/dtype.h\"\n";
+  std::set<std::string_view> included;
+  for (const kernels::KernelDesc& k : kernels::kKernels)
+    if (included.insert(k.abi).second) text += fmt::format("#include \"aotc/detail/{}_abi.h\"\n", k.abi);
+  return text + "#include \"aotc/detail/plan_format.h\"\n";
+}
 
 std::string emit_tables(const TableInput& in) { return Emitter(in).emit(); }
 

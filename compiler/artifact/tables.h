@@ -43,6 +43,8 @@ struct TableInput {
   /// The part's number in the artifact and how many there are: part 0 defines aotc_module, the others are behind it.
   size_t part = 0, n_parts = 1;
 };
+/// The headers of the tables, with the contract of every kernel of the library.
+std::string table_includes();
 /// One C++ translation unit that defines the part's aotc_module_desc.
 std::string emit_tables(const TableInput& in);
 

@@ -8,9 +8,9 @@
 #include "aotc/dtype.h"
 #include "decompose/table.h"
 #include "emit/cuda/code.h"
-#include "emit/embedded.h"
 #include "forms/cpu/forms.h"
 #include "forms/list.h"
+#include "kernels/cpu/catalog.h"
 
 namespace aotc::pipeline {
 namespace {
@@ -46,22 +46,6 @@ constexpr Kind kKinds[] = {
 #define AOTC_X(name, value, text, size) static_cast<DType>(value),
 constexpr DType kDtypes[] = {AOTC_DTYPE_LIST(AOTC_X)};
 #undef AOTC_X
-
-/// The global symbols of the kernel library: the index that an archive begins with.
-std::set<std::string> library_symbols() {
-  const std::string_view bytes = emit::embedded("lib/libaotc_kernels_cpu.a").text();
-  constexpr size_t kHeader = 8 + 60;  // "!<arch>\n", the header of the first member
-  AOTC_CHECK(bytes.size() > kHeader + 4 && bytes.substr(8, 2) == "/ ", "the kernel library has no index");
-  uint32_t n = 0;
-  for (size_t i = 0; i < 4; ++i) n = n << 8 | static_cast<unsigned char>(bytes[kHeader + i]);
-  std::set<std::string> names;
-  for (size_t at = kHeader + 4 + size_t{4} * n; names.size() < n && at < bytes.size();) {
-    const std::string name = bytes.data() + at;
-    at += name.size() + 1;
-    if (!names.insert(name).second) --n;
-  }
-  return names;
-}
 
 /// Whether some GPU form takes a kernel of this kind and element type; nothing else of it matters.
 bool has_cuda_form(const loop::Kernel& kernel) {
@@ -102,10 +86,10 @@ bool on_cuda(const Kind& kind, DType t) {
   return has_cuda_form(library);
 }
 
-bool on_cpu(const Kind& kind, DType t, const std::set<std::string>& symbols) {
+bool on_cpu(const Kind& kind, DType t) {
   if (!*kind.entry) return t != DType::c64 && t != DType::c128;
   if (is_float8(t)) return kind.entry == std::string_view("gemm");  // as bfloat16 (passes/widen_float8.h)
-  return symbols.count(fmt::format("aotc_{}_{}_avx2", kind.entry, forms::cpu::symbol_dtype(t))) > 0;
+  return kernels::find_kernel(fmt::format("aotc_{}_{}", kind.entry, forms::cpu::symbol_dtype(t)));
 }
 
 std::string joined(const json& list, const char* empty) {
@@ -118,11 +102,10 @@ std::string joined(const json& list, const char* empty) {
 
 json support() {
   json all = {{"kernels", json::array()}, {"families", json::array()}};
-  const std::set<std::string> symbols = library_symbols();
   for (const Kind& kind : kKinds) {
     json row = {{"kind", kind.title}, {"cpu", json::array()}, {"cuda", json::array()}};
     for (const DType t : kDtypes) {
-      if (on_cpu(kind, t, symbols)) row["cpu"].push_back(dtype_name(t));
+      if (on_cpu(kind, t)) row["cpu"].push_back(dtype_name(t));
       if (on_cuda(kind, t)) row["cuda"].push_back(dtype_name(t));
     }
     all["kernels"].push_back(std::move(row));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "entries.h"
+#include "forms/cpu/forms.h"
 
 namespace aotc::kernels {
 
@@ -52,6 +53,31 @@ TEST_CASE("an entry is found by features, also of a machine whose set is none of
   const FeatureSet odd = features_of(Isa::avx2) | FeatureSet{Feature::AMX_TILES, Feature::OS_AMX, Feature::AVX512_BF16};
   CHECK(library_entry("aotc_gemm_tiles_bf16", odd).base == "aotc_gemm_bf16");
   CHECK(with("aotc_gemm_tiles_bf16", odd) == "avx2");
+}
+
+TEST_CASE("the library has the entries of the table and no others") {
+  std::set<std::string> listed, built;
+  for (const KernelDesc& k : kKernels)
+    for (const IsaLevel& level : all_levels()) {
+      if (!has_word(k.levels, level.name)) continue;
+      const auto list = [&](const std::string& type) { listed.insert(fmt::format("aotc_{}{}_{}", k.name, type, level.name)); };
+      if (k.types == "none") list("");
+#define AOTC_X(name, value, text, bytes)                                                                          \
+  if (const std::string_view type = forms::cpu::symbol_dtype(static_cast<DType>(value)); has_word(k.types, type)) \
+    list("_" + std::string(type));
+      AOTC_DTYPE_LIST(AOTC_X)
+#undef AOTC_X
+    }
+  for (size_t i = 0; i < kernel_test::kLibrarySize; ++i) built.insert(kernel_test::kLibrary[i].name);
+  CHECK(listed == built);
+}
+
+TEST_CASE("every row of the table serves machines with its levels, or has a kernel that stands in on all others") {
+  for (const KernelDesc& k : kKernels) {
+    INFO(k.name << " " << k.types);
+    const std::string type = k.types == "none" ? "" : "_" + std::string(k.types.substr(0, k.types.find(' ')));
+    CHECK(library_entry(fmt::format("aotc_{}{}", k.name, type), Isa::avx2).isa == Isa::avx2);
+  }
 }
 
 TEST_CASE("every entry of the library is the one that the catalog names for its instruction set and those above it up to the next one") {

@@ -36,10 +36,7 @@ Batch::Batch(const std::vector<RoadModel>& models, const Target& target, bool qu
   dir_ = (fs::temp_directory_path() / fmt::format("aotc_road_{}_{}", getpid(), static_cast<const void*>(this))).string();
   fs::create_directories(dir_);
   loop::Module all;  // its kernels are all that is looked at
-  std::string tables =
-                  "#include <stdint.h>\n#include \"aotc/dtype.h\"\n#include \"aotc/detail/library_abi.h\"\n"
-                  "#include \"aotc/detail/plan_format.h\"\n",
-              list;
+  std::string tables = artifact::table_includes(), list;
   for (const RoadModel& m : models) {
     for (const loop::Kernel& k : m.module.kernels) all.kernels.push(k);
     tables += fmt::format("namespace {} {{\n{}}}\n", m.name,

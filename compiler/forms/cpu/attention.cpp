@@ -105,7 +105,7 @@ class Attention : public FormOf<AttentionKernel> {
 
  protected:
   /// What the library's entry is called without its dtype, what it should take, and its scratch.
-  virtual std::string_view entry() const { return "aotc_attention"; }
+  virtual std::string_view entry(const AttentionKernel& k) const { return k.of_bytes() ? "attention_kv8" : "attention"; }
   virtual double cycles(const Sizes& c, const Blocks& b, const Machine& machine) const { return cycles_of(c, b, machine); }
   virtual int row_tile(const Sizes& c, const Machine& machine) const { return lanes_of(c.dtype, machine).mr; }
   virtual Expr scratch(const AttentionKernel& k, const aotc_attn_config& g) const {
@@ -145,7 +145,7 @@ class Attention : public FormOf<AttentionKernel> {
     const Blocks c = unpack<Blocks>(choice);
     StepSpec f;
     f.library = true;
-    f.symbol = fmt::format("{}{}_{}", entry(), k.of_bytes() ? "_kv8" : "", symbol_dtype(k.dtype));
+    f.symbol = entry_of(entry(k), k.dtype);
     auto& s = f.sizes;
     s = {k.batch, k.heads, k.kv_heads, k.q_len, k.kv_len, k.head_dim, k.v_dim};
     auto view = [&](const AttentionKernel::View& v) { s.insert(s.end(), {v.base, v.b, v.h, v.s, v.e}); };
@@ -195,7 +195,7 @@ class AttentionTiles final : public Attention {
   std::string_view name() const override { return "attention_tiles"; }
 
  protected:
-  std::string_view entry() const override { return "aotc_attention_tiles"; }
+  std::string_view entry(const AttentionKernel&) const override { return "attention_tiles"; }
   double cycles(const Sizes& c, const Blocks& b, const Machine& machine) const override { return tiles_cycles_of(c, b, machine); }
   int row_tile(const Sizes&, const Machine&) const override { return 32; }
   /// `attention` stands in for a process that may not use the tiles.

@@ -19,7 +19,7 @@ class ByteProductForm : public FormOf<loop::MatmulKernel> {
   std::span<const Field> fields() const override { return fields_of<FewBitsBlock>(); }
 
  protected:
-  virtual const char* symbol() const = 0;  ///< of the library
+  virtual const char* kernel() const = 0;  ///< of the library
   virtual int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const = 0;
   virtual Fit serves(const Site&) const { return Fit::yes(); }
 
@@ -46,7 +46,7 @@ class ByteProductForm : public FormOf<loop::MatmulKernel> {
 
   StepSpec step(const loop::MatmulKernel& k, const Site& site, const Choice& choice) const override {
     const FewBitsBlock b = unpack<FewBitsBlock>(choice);
-    StepSpec f = product_units(k, site, symbol(), b.mc, b.nc);
+    StepSpec f = product_units(k, site, entry_of(kernel(), DType::u8), b.mc, b.nc);
     f.scratch_bytes = scratch_bytes(b, *k.k.as_const());
     return f;
   }

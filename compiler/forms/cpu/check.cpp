@@ -1,4 +1,4 @@
-// aotc_check: one condition (kernels/cpu/check.cpp).
+// aotc_check: one condition (kernels/cpu/check.h).
 #include "forms/cpu/library.h"
 
 namespace aotc::forms::cpu {

@@ -115,7 +115,7 @@ StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& cho
   const ConvTile t = unpack<ConvTile>(choice);
   StepSpec f;
   f.library = true;
-  f.symbol = fmt::format("{}_{}", entry(), symbol_dtype(k.in));
+  f.symbol = entry_of(entry(), k.in);
   auto& s = f.sizes;
   s = {k.x_dims[0], k.x_dims[1]};
   for (int d = 0; d < 3; ++d) s.push_back(spatial(k.x_dims, d));

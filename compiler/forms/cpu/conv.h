@@ -5,6 +5,7 @@
 
 #include "aotc/detail/library_abi.h"
 #include "forms/cpu/cost.h"
+#include "forms/cpu/forms.h"
 #include "forms/form.h"
 
 namespace aotc::forms::cpu {
@@ -51,6 +52,8 @@ class ConvForm : public FormOf<loop::ConvKernel> {
  protected:
   Fit fits(const loop::ConvKernel& k, const Site& s) const final {
     if (k.channels_last != channels_last_) return refuse("x has its channels {}", k.channels_last ? "last" : "first");
+    if (k.channels_last && k.transposed) return refuse("transposed convolutions have their channels first");
+    if (!has_entry(entry(), k.in)) return refuse("no kernel of its kind is of {}", dtype_name(k.in));
     return takes(k, s);
   }
   virtual Fit takes(const loop::ConvKernel&, const Site&) const = 0;
@@ -60,7 +63,7 @@ class ConvForm : public FormOf<loop::ConvKernel> {
   /// Of an implicit product, images merged: nc pixels x mc channels of a group a unit.
   virtual Work work(const loop::ConvKernel& k, const ConvTile& t, const Site& s) const;
   /// What the library's entry is called without its dtype, and its scratch for sums over `depth` elements.
-  virtual std::string_view entry() const { return channels_last_ ? "aotc_conv_last" : "aotc_conv"; }
+  virtual std::string_view entry() const { return channels_last_ ? "conv_last" : "conv"; }
   virtual Expr scratch(const aotc_conv_config& g, const Expr& depth, int64_t acc_bytes) const;
   /// Rows of one matrix of the panel form, or nothing where the weight stays as it is.
   virtual std::vector<Panels::Rows> rows(const loop::ConvKernel&, int64_t /*ci*/, int64_t /*co*/, int64_t /*taps*/) const { return {}; }

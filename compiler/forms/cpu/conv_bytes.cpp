@@ -18,7 +18,7 @@ class ConvBytes final : public ByteConv {
   std::string_view name() const override { return "conv_bytes"; }
 
  protected:
-  std::string_view entry() const override { return "aotc_conv_bytes"; }
+  std::string_view entry() const override { return "conv_bytes"; }
   int64_t scratch_bytes(const ConvKernel& k, const ConvTile& t) const override {
     const aotc_conv_bytes_config g = blocks_of(t);
     return aotc_conv_bytes_scratch_bytes(&g, depth(k));
@@ -63,7 +63,7 @@ class ConvBytesDepthwise final : public ByteConv {
   std::string_view name() const override { return "conv_bytes_depthwise"; }
 
  protected:
-  std::string_view entry() const override { return "aotc_conv_bytes_depthwise"; }
+  std::string_view entry() const override { return "conv_bytes_depthwise"; }
   int64_t scratch_bytes(const ConvKernel& k, const ConvTile& t) const override {
     const aotc_conv_bytes_config g = blocks_of(t);
     return aotc_conv_bytes_depthwise_scratch_bytes(&g, taps_of(k));

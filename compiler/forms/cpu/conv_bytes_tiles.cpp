@@ -37,7 +37,7 @@ class ConvBytesTiles final : public ByteConv {
   std::string_view name() const override { return "conv_bytes_tiles"; }
 
  protected:
-  std::string_view entry() const override { return "aotc_conv_bytes_tiles"; }
+  std::string_view entry() const override { return "conv_bytes_tiles"; }
   Fit serves(const ConvKernel&, const Site& s) const override {
     return s.machine.has(Feature::AMX_TILES) ? Fit::yes() : refuse("{} has no amx", s.machine.name());
   }

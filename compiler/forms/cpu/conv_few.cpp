@@ -23,7 +23,7 @@ class ConvFew final : public ConvForm {
   }
 
  protected:
-  std::string_view entry() const override { return "aotc_conv_few"; }
+  std::string_view entry() const override { return "conv_few"; }
 
   Fit takes(const ConvKernel& k, const Site& s) const override {
     if (k.in != DType::f32 && k.in != DType::bf16) return refuse("it is for float32 and bfloat16, not {}", dtype_name(k.in));

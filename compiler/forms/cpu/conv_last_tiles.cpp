@@ -118,7 +118,7 @@ class ConvLastTiles final : public ConvForm {
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
     return fits_tile(c, {.mc = AOTC_PANEL_N, .nc = static_cast<int>(std::min<int64_t>(c.pixels(), 32))});  // the smallest candidate
   }
-  std::string_view entry() const override { return "aotc_conv_last_tiles"; }
+  std::string_view entry() const override { return "conv_last_tiles"; }
 
   Expr scratch(const aotc_conv_config& g, const Expr& depth, int64_t acc_bytes) const override {
     const int64_t base = aotc_conv_last_tiles_scratch_bytes(&g, 0), slope = aotc_conv_last_tiles_scratch_bytes(&g, 64) - base;

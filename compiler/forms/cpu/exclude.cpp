@@ -1,4 +1,4 @@
-// aotc_exclude: a matrix a work unit (kernels/cpu/exclude.cpp).
+// aotc_exclude: a matrix a work unit (kernels/cpu/exclude.h).
 #include "forms/cpu/library.h"
 
 namespace aotc::forms::cpu {

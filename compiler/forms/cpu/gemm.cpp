@@ -123,7 +123,8 @@ class Gemm : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site&) const override {
-    return loop::multiplies_bytes(k) ? refuse("its operands are of one type") : Fit::yes();
+    if (loop::multiplies_bytes(k)) return refuse("its operands are of one type");
+    return has_entry("gemm", k.in) ? Fit::yes() : refuse("no kernel multiplies {}", dtype_name(k.in));
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
@@ -178,7 +179,7 @@ class Gemm : public FormOf<MatmulKernel> {
   virtual ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const { return product_sizes(k, syms); }
   /// The type of the elements of B in panels.
   virtual DType stored(const MatmulKernel& k) const { return k.in; }
-  virtual std::string symbol(const MatmulKernel& k) const { return fmt::format("aotc_gemm_{}", symbol_dtype(k.in)); }
+  virtual std::string symbol(const MatmulKernel& k) const { return entry_of("gemm", k.in); }
   virtual std::optional<Panels> panels(const MatmulKernel& k, const Tile& t) const { return product_panels(k, t.pack_b); }
 };
 
@@ -204,7 +205,7 @@ class GemmHalfWeights final : public Gemm {
     return c;
   }
   DType stored(const MatmulKernel&) const override { return DType::bf16; }
-  std::string symbol(const MatmulKernel&) const override { return "aotc_gemm_bf16w_f32"; }
+  std::string symbol(const MatmulKernel&) const override { return entry_of("gemm_bf16w", DType::f32); }
   std::optional<Panels> panels(const MatmulKernel& k, const Tile&) const override { return few_bits_panels(k); }
 };
 
@@ -287,7 +288,7 @@ class GemmUnpack final : public Gemm {
   std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
     return std::pair(k.b_quantised->values, few_bits_panels(k));
   }
-  std::string symbol(const MatmulKernel&) const override { return "aotc_gemm_unpack_f32"; }
+  std::string symbol(const MatmulKernel&) const override { return entry_of("gemm_unpack", DType::f32); }
   std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
                      const std::string& name) const override {
     ConfigText c("aotc_gemm_unpack_config", name);

@@ -34,7 +34,7 @@ class GemmBytes final : public ByteProductForm {
   std::string_view name() const override { return "gemm_bytes"; }
 
  protected:
-  const char* symbol() const override { return "aotc_gemm_bytes_u8"; }
+  const char* kernel() const override { return "gemm_bytes"; }
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
     const aotc_gemm_bytes_config g = config_of(b);
     return aotc_gemm_bytes_scratch_bytes(&g, k);

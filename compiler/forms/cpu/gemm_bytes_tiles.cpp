@@ -35,7 +35,7 @@ class GemmBytesTiles final : public ByteProductForm {
   Fit serves(const Site& s) const override {
     return s.machine.has(Feature::AMX_TILES) ? Fit::yes() : refuse("{} has no amx", s.machine.name());
   }
-  const char* symbol() const override { return "aotc_gemm_bytes_tiles_u8"; }
+  const char* kernel() const override { return "gemm_bytes_tiles"; }
   /// gemm_bytes stands in for a process that may not use the tiles.
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
     const aotc_gemm_bytes_config g = config_of(b);

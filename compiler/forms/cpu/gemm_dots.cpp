@@ -82,7 +82,7 @@ class GemmDots final : public FormOf<MatmulKernel> {
 
   StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
     const aotc_gemm_config g = config_of(c);
-    StepSpec f = product_step(k, s, fmt::format("aotc_gemm_dots_{}", symbol_dtype(k.in)), g, std::nullopt);
+    StepSpec f = product_step(k, s, entry_of("gemm_dots", k.in), g, std::nullopt);
     f.scratch_bytes = int64_t{g.mc} * g.nc * acc_bytes(k.in);
     return f;
   }

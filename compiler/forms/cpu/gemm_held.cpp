@@ -116,7 +116,7 @@ class GemmHeld final : public FormOf<MatmulKernel> {
 
   StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
     const Blocks t = unpack<Blocks>(choice);
-    StepSpec f = product_step(k, site, "aotc_gemm_held_bf16", config_of(t), product_panels(k, true));
+    StepSpec f = product_step(k, site, entry_of("gemm_held", DType::bf16), config_of(t), product_panels(k, true));
     f.scratch_bytes = scratch_of(t, *k.k.as_const(), k.a.prologue.has_value());
     return f;
   }

@@ -65,7 +65,7 @@ class GemmInt8 final : public FewBitsForm {
   }
 
   std::string contract(const MatmulKernel& k, const Site& s) const override { return int8_contract(k, s); }
-  const char* symbol() const override { return "aotc_gemm_int8_f32"; }
+  const char* kernel() const override { return "gemm_int8"; }
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
     const aotc_gemm_quant_config g = b.config();
     return aotc_gemm_int8_scratch_bytes(&g, k);

@@ -59,7 +59,7 @@ class GemmInt8Tiles final : public FewBitsForm {
   }
 
   std::string contract(const MatmulKernel& k, const Site& s) const override { return int8_contract(k, s); }
-  const char* symbol() const override { return "aotc_gemm_int8_tiles_f32"; }
+  const char* kernel() const override { return "gemm_int8_tiles"; }
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override { return scratch_of(b.config(), k); }
 };
 

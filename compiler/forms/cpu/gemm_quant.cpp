@@ -65,7 +65,7 @@ class GemmQuant final : public FewBitsForm {
                        k.b_quantised->group, k.a.prologue ? " a-made" : "");
   }
 
-  const char* symbol() const override { return "aotc_gemm_quant_f32"; }
+  const char* kernel() const override { return "gemm_quant"; }
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
     const aotc_gemm_quant_config g = b.config();
     return aotc_gemm_quant_scratch_bytes(&g, k);

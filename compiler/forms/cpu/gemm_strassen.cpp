@@ -91,7 +91,7 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
 
   StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
     const aotc_gemm_config g = config_of(choice);
-    StepSpec f = product_step(k, site, "aotc_gemm_strassen_f32", g, product_panels(k, true));
+    StepSpec f = product_step(k, site, entry_of("gemm_strassen", DType::f32), g, product_panels(k, true));
     f.scratch_bytes = scratch_of(g, *k.k.as_const(), k.a.prologue.has_value());
     return f;
   }

@@ -120,7 +120,7 @@ class GemmTiles final : public FormOf<MatmulKernel> {
   StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
     const std::optional<Panels> panels = product_panels(k, true);
     const aotc_gemm_config g = config_of(unpack<Blocks>(choice), panels.has_value());
-    StepSpec f = product_step(k, site, "aotc_gemm_tiles_bf16", g, panels);
+    StepSpec f = product_step(k, site, entry_of("gemm_tiles", DType::bf16), g, panels);
     const int64_t base = aotc_gemm_tiles_scratch_bytes(&g, 0), slope = aotc_gemm_tiles_scratch_bytes(&g, 64) - base;
     f.scratch_bytes =
         max(gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), k.b.prologue.has_value()) + widened_bytes(g.b_packed, DType::bf16),

@@ -1,5 +1,7 @@
 #include "forms/cpu/library.h"
 
+#include "kernels/cpu/catalog.h"
+
 namespace aotc::forms::cpu {
 
 std::optional<std::vector<int64_t>> constants(const Exprs& xs) {
@@ -30,6 +32,16 @@ std::string_view symbol_dtype(DType t) {
     case DType::f8e5m2: return "f8e5m2";
   }
   return "?";
+}
+
+bool has_entry(std::string_view kernel, DType type) {
+  return kernels::find_kernel(fmt::format("aotc_{}_{}", kernel, symbol_dtype(type))) != nullptr;
+}
+
+std::string entry_of(std::string_view kernel, DType type) {
+  std::string entry = fmt::format("aotc_{}_{}", kernel, symbol_dtype(type));
+  AOTC_CHECK(kernels::find_kernel(entry), "the kernel library has no {}", entry);
+  return entry;
 }
 
 }  // namespace aotc::forms::cpu

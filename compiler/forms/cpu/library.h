@@ -22,7 +22,7 @@ class LibraryForm : public FormOf<loop::LibraryKernel> {
     f.library = true;
     const DType t = k.params.begin()->dtype;
     // Rows of 8-bit floats are written as bytes.
-    f.symbol = fmt::format("aotc_{}_{}", algorithm_, symbol_dtype(is_float8(t) && algorithm_ == "index_put" ? DType::u8 : t));
+    f.symbol = entry_of(algorithm_, is_float8(t) && algorithm_ == "index_put" ? DType::u8 : t);
     f.sizes = k.sizes;
     return f;
   }

@@ -31,7 +31,7 @@ inline RecurrentStep recurrent_step(const loop::LibraryKernel& k, const SymTable
 /// How entries are named whose states are of one type, weights of another.
 inline std::string recurrence_symbol(std::string_view form, const loop::LibraryKernel& k) {
   const DType t = k.params.begin()->dtype, w = recurrence_weight(k);
-  return w == t ? fmt::format("aotc_{}_{}", form, symbol_dtype(t)) : fmt::format("aotc_{}_{}w_{}", form, symbol_dtype(w), symbol_dtype(t));
+  return w == t ? entry_of(form, t) : entry_of(fmt::format("{}_{}w", form, symbol_dtype(w)), t);
 }
 
 }  // namespace aotc::forms::cpu

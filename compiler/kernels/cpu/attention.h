@@ -172,4 +172,13 @@ struct AttentionRun : AttentionRows<E, Acc> {
   }
 };
 
+/// Keys and values of 8 bits, of the kind that the config names.
+template <class E>
+void attention_kv8(const aotc_kargs* args, int64_t begin, int64_t end) {
+  if (static_cast<const aotc_attn_kv8_config*>(args->config)->kv_dtype == AOTC_DTYPE_I8)
+    AttentionRun<E, float, stored_i8>(args).run(begin, end);
+  else
+    AttentionRun<E, float, stored_e4m3>(args).run(begin, end);
+}
+
 }  // namespace

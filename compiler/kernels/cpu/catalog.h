@@ -1,52 +1,63 @@
 #pragma once
-// Which entries the precompiled library has: the linkable name of a library kernel for an instruction set of an artifact.
+// The kernels of the precompiled library as data, and the entries that serve the instruction sets of an artifact.
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/diagnostic.h"
 #include "base/target.h"
 
 namespace aotc::kernels {
 
-/// The entries whose names begin and end so exist for all instruction sets in the list from `from` to `best`; where `from` is lacking,
-/// those that begin with `stand_in` instead take the same arguments.
-struct CatalogRow {
-  std::string_view begins, ends;
-  Isa best, from = Isa::avx2;
-  std::string_view stand_in = {};
+/// Whether one of the words of a list is this one.
+constexpr bool has_word(std::string_view list, std::string_view word) {
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find(' ', at), list.size());
+    if (list.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+/// A row of kernels.def.
+struct KernelDesc {
+  std::string_view name;      ///< its entries are aotc_<name>_<type>, or aotc_<name> without types
+  std::string_view types;     ///< "f32 f64"; "none"
+  std::string_view levels;    ///< "avx2 avx512"
+  std::string_view stand_in;  ///< the kernel that takes the same arguments where a machine has none of the levels; "": there is none
+  std::string_view abi;       ///< its contract is aotc/detail/<abi>_abi.h
+
+  constexpr KernelDesc(std::string_view name, std::string_view types, std::string_view levels, std::string_view abi)
+      : name(name), types(types), levels(levels), abi(abi) {
+    constexpr std::string_view kElse = " else ";
+    if (const size_t at = levels.find(kElse); at != levels.npos) {
+      this->levels = levels.substr(0, at);
+      stand_in = levels.substr(at + kElse.size());
+    }
+  }
+  /// "_f32" of "aotc_gemm_f32", where that is an entry of this row.
+  std::optional<std::string_view> type_of(std::string_view base) const {
+    constexpr std::string_view kBegins = "aotc_";
+    if (base.substr(0, kBegins.size()) != kBegins || base.substr(kBegins.size(), name.size()) != name) return std::nullopt;
+    const std::string_view type = base.substr(kBegins.size() + name.size());
+    const bool is = type.empty() ? types == "none" : type.front() == '_' && has_word(types, type.substr(1));
+    return is ? std::optional(type) : std::nullopt;
+  }
 };
-/// The first row that matches a name holds.
-inline constexpr CatalogRow kCatalog[] = {
-    {"aotc_gemm_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
-    {"aotc_gemm_held_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
-    {"aotc_gemm_parts_", "", Isa::amx, Isa::amx, "aotc_gemm_"},
-    {"aotc_conv_last_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_last_"},
-    {"aotc_attention_tiles_", "", Isa::amx, Isa::amx, "aotc_attention_"},
-    {"aotc_gemm_int8_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_int8_"},
-    {"aotc_gemm_bytes_tiles_", "", Isa::amx, Isa::amx, "aotc_gemm_bytes_"},
-    {"aotc_conv_bytes_tiles_", "", Isa::amx, Isa::amx, "aotc_conv_bytes_"},
-    {"aotc_recurrence_tiles_", "", Isa::amx, Isa::amx, "aotc_recurrence_panels_"},
-    {"aotc_gemm_quant_", "", Isa::avx512_bf16},
-    {"aotc_gemm_int8_", "", Isa::avx512_bf16},
-    {"aotc_gemm_bytes_", "", Isa::avx512_bf16},
-    {"aotc_conv_bytes_", "", Isa::avx512_bf16},
-    {"aotc_gemm_", "_bf16", Isa::avx512_bf16},
-    {"aotc_recurrence_panels_", "_bf16", Isa::avx512_bf16},
-    {"aotc_recurrence_panels_bf16w_", "", Isa::avx512_bf16},
-    {"aotc_conv_", "_bf16", Isa::avx512_bf16},
-    {"aotc_gemm_", "", Isa::avx512},
-    {"aotc_conv_", "", Isa::avx512},
-    {"aotc_attention_", "", Isa::avx512},
-    {"aotc_recurrence_", "", Isa::avx512},
-    {"aotc_fourier_", "", Isa::avx512},
-    {"aotc_cholesky_", "", Isa::avx512},
-    {"aotc_lu_", "", Isa::avx512},
-    {"aotc_qr_", "", Isa::avx512},
-    {"aotc_svd_", "", Isa::avx512},
-    {"aotc_add_rows_", "", Isa::avx512},
-    {"aotc_solve_triangular_", "", Isa::avx512},
-    {"", "", Isa::avx2},
+inline constexpr KernelDesc kKernels[] = {
+#define AOTC_KERNEL(name, types, levels, unit, header, abi, ...) {#name, #types, #levels, #abi},
+#define AOTC_KERNEL_PART(...)
+#include "kernels/cpu/kernels.def"
+#undef AOTC_KERNEL
+#undef AOTC_KERNEL_PART
 };
+
+/// The row that has the entry "aotc_gemm_f32"; null: there is none.
+inline const KernelDesc* find_kernel(std::string_view base) {
+  for (const KernelDesc& k : kKernels)
+    if (k.type_of(base)) return &k;
+  return nullptr;
+}
 
 struct LibraryEntry {
   std::string base;
@@ -55,16 +66,16 @@ struct LibraryEntry {
 /// base: "aotc_gemm_f32", "aotc_sort_i64" ...; the entry that serves it where there is `have`, of the last instruction set in the list that
 /// is within that: library_entry("aotc_gemm_f32", Isa::avx512_bf16) is of avx512.
 inline LibraryEntry library_entry(std::string_view base, FeatureSet have) {
-  for (const CatalogRow& row : kCatalog) {
-    if (base.substr(0, row.begins.size()) != row.begins) continue;
-    if (base.size() < row.ends.size() || base.substr(base.size() - row.ends.size()) != row.ends) continue;
-    std::optional<Isa> best;
-    for (const IsaLevel& l : all_levels())
-      if (l.isa >= row.from && l.isa <= row.best && have.includes(l.features)) best = l.isa;
-    if (!best && !row.stand_in.empty()) return library_entry(std::string(row.stand_in).append(base.substr(row.begins.size())), have);
-    return {std::string(base), best.value_or(row.from)};
+  const KernelDesc* k = find_kernel(base);
+  AOTC_CHECK(k, "the kernel library has no {}", base);
+  std::optional<Isa> first, best;
+  for (const IsaLevel& l : all_levels()) {
+    if (!has_word(k->levels, l.name)) continue;
+    if (!first) first = l.isa;
+    if (have.includes(l.features)) best = l.isa;
   }
-  return {std::string(base), Isa::avx2};
+  if (!best && !k->stand_in.empty()) return library_entry(std::string("aotc_").append(k->stand_in).append(*k->type_of(base)), have);
+  return {std::string(base), best.value_or(*first)};
 }
 inline LibraryEntry library_entry(std::string_view base, Isa isa) { return library_entry(base, features_of(isa)); }
 inline Isa library_isa(std::string_view base, Isa isa) { return library_entry(base, isa).isa; }

@@ -34,6 +34,9 @@ struct LastDot {
   static constexpr bool kPairPanels = true;
   static void widen(bf16 v, bf16* to) { *to = v; }
 };
+using LastBf16 = LastDot;
+#else
+using LastBf16 = LastWiden<bf16, MulBf16>;
 #endif
 
 template <class G>

@@ -3,7 +3,7 @@
 // pixels of an output row x output channels; a pixel's values of a line of taps lie side by side, so the tiles read them in place, one line
 // after another, or one tap after another where the taps lie apart.
 #include "aotc/detail/conv_few_abi.h"
-#include "conv_last_rows.h"
+#include "conv_channels_last.h"
 
 namespace {
 

@@ -29,6 +29,9 @@ struct ConvDot {
   using Packed = MulDot;
   static constexpr bool kPixelLanes = true, kPairs = true;
 };
+using ConvBf16 = ConvDot;
+#else
+using ConvBf16 = ConvWiden<bf16, MulBf16>;
 #endif
 
 template <class G>

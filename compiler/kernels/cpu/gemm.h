@@ -77,6 +77,9 @@ struct GemmDot {
     pack_col_pairs(src, rs, cs, k, cols, AOTC_PANEL_N, reinterpret_cast<u32*>(dst), AOTC_PANEL_N);
   }
 };
+using GemmBf16 = GemmDot;
+#else
+using GemmBf16 = GemmWiden<bf16, MulBf16>;
 #endif
 
 /// A single row waits for memory: its tile reads b once, in order, and prefetches this many bytes ahead (measured on a Zen 4: 20 to 40 %

@@ -17,6 +17,8 @@
 #include "parts.h"
 #include "tiny_rows.h"
 
+extern "C" void aotc_gemm_f32_avx512(const aotc_kargs*, int64_t, int64_t);
+
 namespace {
 
 class GemmParts {
@@ -381,5 +383,15 @@ class GemmParts {
     hold_key(args_, b_key, 1);
   }
 };
+
+// A panel is split for the rows that it meets: of few rows plain float32, which reads the same panels, has the result before that is done.
+// A plan is for every size of its range, so that this is known in a run alone.
+inline void gemm_parts(const aotc_kargs* args, int64_t begin, int64_t end) {
+  constexpr int64_t kFewRows = 20;
+  if (args->size[AOTC_GEMM_M] <= kFewRows)
+    aotc_gemm_f32_avx512(args, begin, end);
+  else
+    GemmParts(args).run(begin, end);
+}
 
 }  // namespace

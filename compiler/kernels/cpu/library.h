@@ -401,15 +401,3 @@ void index_put(const aotc_kargs* args, int64_t begin, int64_t end) {
 }
 
 }  // namespace
-
-#define AOTC_LIBRARY(name, fn)                              \
-  AOTC_ENTRY(name##_bool) { fn<bool>(args, begin, end); }   \
-  AOTC_ENTRY(name##_u8) { fn<uint8_t>(args, begin, end); }  \
-  AOTC_ENTRY(name##_i8) { fn<int8_t>(args, begin, end); }   \
-  AOTC_ENTRY(name##_i16) { fn<int16_t>(args, begin, end); } \
-  AOTC_ENTRY(name##_i32) { fn<int32_t>(args, begin, end); } \
-  AOTC_ENTRY(name##_i64) { fn<int64_t>(args, begin, end); } \
-  AOTC_ENTRY(name##_f16) { fn<f16>(args, begin, end); }     \
-  AOTC_ENTRY(name##_bf16) { fn<bf16>(args, begin, end); }   \
-  AOTC_ENTRY(name##_f32) { fn<float>(args, begin, end); }   \
-  AOTC_ENTRY(name##_f64) { fn<double>(args, begin, end); }

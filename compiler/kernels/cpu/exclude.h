@@ -1,8 +1,11 @@
-// exclude of aotc/detail/exclude_abi.h.
+#pragma once
+// Greedy suppression: exclude of aotc/detail/exclude_abi.h.
 #include "aotc/detail/exclude_abi.h"
 #include "entry.h"
 
-AOTC_ENTRY(exclude_bool) {
+namespace {
+
+inline void exclude(const aotc_kargs* args, int64_t begin, int64_t end) {
   const int64_t n = args->size[1];
   for (int64_t m = begin; m < end; ++m) {
     const auto* x = static_cast<const unsigned char*>(args->ptr[0]) + m * n * n;
@@ -14,3 +17,5 @@ AOTC_ENTRY(exclude_bool) {
     }
   }
 }
+
+}  // namespace

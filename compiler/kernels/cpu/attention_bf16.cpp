@@ -1,2 +1,0 @@
-#include "attention.h"
-AOTC_ENTRY(attention_bf16) { AttentionRun<bf16, float>(args).run(begin, end); }

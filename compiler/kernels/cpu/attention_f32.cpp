@@ -1,2 +1,0 @@
-#include "attention.h"
-AOTC_ENTRY(attention_f32) { AttentionRun<float, float>(args).run(begin, end); }

@@ -1,2 +1,0 @@
-#include "attention.h"
-AOTC_ENTRY(attention_f64) { AttentionRun<double, double>(args).run(begin, end); }

@@ -1,2 +1,0 @@
-#include "conv.h"
-AOTC_ENTRY(conv_f32) { conv<ConvPlain<float>>(args, begin, end); }

@@ -1,2 +1,0 @@
-#include "conv.h"
-AOTC_ENTRY(conv_f64) { conv<ConvPlain<double>>(args, begin, end); }

@@ -1,2 +1,0 @@
-#include "fourier.h"
-AOTC_ENTRY(fourier_f32) { fourier<float>(args, begin, end); }

@@ -1,2 +1,0 @@
-#include "gemm_dots.h"
-AOTC_ENTRY(gemm_dots_f32) { GemmDots<float>(args).run(begin, end); }

@@ -1,2 +1,0 @@
-#include "recurrence.h"
-AOTC_ENTRY(recurrence_bf16) { recurrence<bf16>(args, begin, end); }

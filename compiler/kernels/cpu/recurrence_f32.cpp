@@ -1,2 +1,0 @@
-#include "recurrence.h"
-AOTC_ENTRY(recurrence_f32) { recurrence<float>(args, begin, end); }

@@ -1,2 +1,0 @@
-#include "sort.h"
-AOTC_LIBRARY(sort, sort_rows)

@@ -1,2 +1,0 @@
-#include "strips.h"
-AOTC_ENTRY(strips) { Strips(args).run(begin, end); }

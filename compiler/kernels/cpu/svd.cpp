@@ -1,2 +1,0 @@
-#include "svd.h"
-AOTC_ENTRY(svd_f64) { svd(args, begin, end); }

@@ -1,2 +1,0 @@
-#include "library.h"
-AOTC_LIBRARY(topk, topk_rows)
