@@ -4,7 +4,7 @@
 
 #include "decompose/at_bounds.h"
 #include "decompose/read_numbers.h"
-#include "graph/pointwise.h"
+#include "graph/op_table.h"
 
 namespace aotc::decompose {
 namespace {
@@ -13,8 +13,12 @@ struct Row {
   Op op;
   void (AtBounds::*fn)(AtBounds::At&);
 };
-/// Operators that are not here compute each element from those at its own place, or leave elements where they are.
+/// All but elementwise operators. keep: each element is made of those at its own place, of those before it, or of none.
 constexpr Row kRows[] = {
+    {Op::full, &AtBounds::keep},           {Op::iota, &AtBounds::keep},
+    {Op::permute, &AtBounds::keep},        {Op::expand, &AtBounds::keep},
+    {Op::scan, &AtBounds::keep},           {Op::scan_arg, &AtBounds::keep},
+    {Op::check, &AtBounds::keep},          {Op::exclude, &AtBounds::keep},
     {Op::sym, &AtBounds::number},          {Op::reshape, &AtBounds::reshape},
     {Op::flip, &AtBounds::flip},           {Op::slice, &AtBounds::slice},
     {Op::strided, &AtBounds::strided},     {Op::pad, &AtBounds::pad},
@@ -31,6 +35,7 @@ constexpr Row kRows[] = {
     {Op::svd, &AtBounds::matrices},        {Op::solve_triangular, &AtBounds::square_matrices},
     {Op::custom, &AtBounds::custom},
 };
+static_assert(Fits<misfit(kRows, [](const OpInfo& o) { return !is_pointwise(o.cls); })>::value);
 
 /// How an expression moves with a symbol.
 enum class Way : uint8_t { still, up, down, both };
@@ -84,11 +89,10 @@ void AtBounds::run() {
       continue;
     }
     b_.at(a.n.name, a.n.source);
-    const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.op == a.n.op; });
-    if (row == std::end(kRows))
+    if (is_pointwise(a.n.op))
       keep(a);
     else
-      (this->*row->fn)(a);
+      (this->*row_of(kRows, a.n.op).fn)(a);
     done();
   }
   for (OutputInfo& o : g_.outputs) {

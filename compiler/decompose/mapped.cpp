@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "decompose/tensor.h"
+#include "graph/op_table.h"
 
 namespace aotc::decompose {
 namespace {
@@ -52,24 +53,28 @@ class Spread {
       case OpClass::scan: return along_dims();
       case OpClass::contraction: return {contraction()};
       case OpClass::index: return {n_.op == Op::gather ? along_dims()[0] : index()};
-      default: break;
+      case OpClass::nullary: refuse();
+      case OpClass::opaque: break;
     }
-    switch (n_.op) {
-      case Op::sort:
-      case Op::topk:
-      case Op::scatter: return along_dims();
-      case Op::cholesky:
-      case Op::lu:
-      case Op::qr:
-      case Op::svd:
-      case Op::solve_triangular: return b_.make(n_.op, all(), n_.attrs);
-      case Op::index_put: return {index_put()};
-      case Op::fourier: return fourier();
-      default: refuse();
-    }
+    using Way = std::vector<ValueId> (Spread::*)() const;
+    struct Row {
+      Op op;
+      Way way;
+    };
+    static constexpr Row kRows[] = {
+        {Op::sort, &Spread::along_dims},   {Op::topk, &Spread::along_dims},     {Op::scatter, &Spread::along_dims},
+        {Op::cholesky, &Spread::matrices}, {Op::lu, &Spread::matrices},         {Op::qr, &Spread::matrices},
+        {Op::svd, &Spread::matrices},      {Op::index_put, &Spread::index_put}, {Op::solve_triangular, &Spread::matrices},
+        {Op::fourier, &Spread::fourier},   {Op::add_rows, &Spread::refused},    {Op::recurrence, &Spread::refused},
+        {Op::exclude, &Spread::refused},   {Op::check, &Spread::refused},       {Op::custom, &Spread::refused},
+    };
+    static_assert(Fits<misfit(kRows, {OpClass::opaque})>::value);
+    return (this->*row_of(kRows, n_.op).way)();
   }
 
  private:
+  std::vector<ValueId> refused() const { refuse(); }
+  std::vector<ValueId> matrices() const { return b_.make(n_.op, all(), n_.attrs); }
   [[noreturn]] void refuse() const {
     throw Refused{fmt::format("{} for each row of a map (vmap) is not supported here", op_name(n_.op)), "write it over the whole batch"};
   }
@@ -246,7 +251,7 @@ class Spread {
     return b_.index(in_[0].value, indices, n_.get<Ints>(Attr::dims), at);
   }
 
-  ValueId index_put() const {
+  std::vector<ValueId> index_put() const {
     const int at = static_cast<int>(n_.get<int64_t>(Attr::out_pos));
     ValueId values = full(1);
     for (int d = 0; d < m_; ++d) values = moved(b_, values, 0, at + m_ - 1);
@@ -254,7 +259,7 @@ class Spread {
     for (const ValueId v : places(2)) in.push_back(v);
     auto attrs = n_.attrs;
     attrs[Attr::dims] = placed_dims();
-    return b_.make1(Op::index_put, in, std::move(attrs));
+    return b_.make(Op::index_put, in, std::move(attrs));
   }
 
   Builder& b_;

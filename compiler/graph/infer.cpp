@@ -1,6 +1,7 @@
 #include "graph/infer.h"
 
 #include "graph/infer_detail.h"
+#include "graph/op_table.h"
 
 namespace aotc {
 namespace {
@@ -17,7 +18,10 @@ Rule rule_of(Op op) {
     case OpClass::cat: return cat;
     case OpClass::reduce: return reduce;
     case OpClass::scan: return scan;
-    default: break;
+    case OpClass::view:
+    case OpClass::index:
+    case OpClass::contraction:
+    case OpClass::opaque: break;
   }
   struct Row {
     Op op;
@@ -55,10 +59,8 @@ Rule rule_of(Op op) {
       {Op::svd, svd},
       {Op::custom, custom},
   };
-  for (const Row& r : kRules)
-    if (r.op == op) return r.rule;
-  AOTC_CHECK(false, "{} has no type rule", op_name(op));
-  return nullptr;
+  static_assert(Fits<misfit(kRules, {OpClass::view, OpClass::index, OpClass::contraction, OpClass::opaque})>::value);
+  return row_of(kRules, op).rule;
 }
 
 /// Uses guards "symbol == expression" as substitutions, of two symbols the later one's, until none changes anything: they may be chains.

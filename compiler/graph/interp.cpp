@@ -5,6 +5,7 @@
 #include "graph/constant_store.h"
 #include "graph/guard.h"
 #include "graph/interp_detail.h"
+#include "graph/op_table.h"
 #include "graph/scalar.h"
 
 namespace aotc {
@@ -47,6 +48,7 @@ namespace {
 
 /// What fails is the run: the value says so.
 void check(Eval& e) { e.out[0].bytes = e.in[0]->bytes; }
+void custom(Eval& e) { AOTC_CHECK(false, "{} is the user's own: not interpreted", e.n.name); }
 
 void run(Eval& e) {
   switch (op_class(e.n.op)) {
@@ -56,9 +58,9 @@ void run(Eval& e) {
     case OpClass::ternary: return pointwise(e);
     case OpClass::view:
     case OpClass::cat: return view(e);
-    case OpClass::index: return indirect(e);
     case OpClass::reduce: return reduce(e);
     case OpClass::scan: return scan(e);
+    case OpClass::index:
     case OpClass::contraction:
     case OpClass::opaque: break;
   }
@@ -67,9 +69,11 @@ void run(Eval& e) {
     void (*fn)(Eval&);
   };
   static constexpr Row kRows[] = {
-      {Op::scatter, indirect},
-      {Op::index_put, indirect},
-      {Op::add_rows, indirect},
+      {Op::index, index},
+      {Op::gather, gather},
+      {Op::scatter, scatter},
+      {Op::index_put, index_put},
+      {Op::add_rows, add_rows},
       {Op::sort, sort},
       {Op::topk, sort},
       {Op::matmul, matmul},
@@ -86,10 +90,10 @@ void run(Eval& e) {
       {Op::svd, svd},
       {Op::solve_triangular, solve_triangular},
       {Op::fourier, fourier},
+      {Op::custom, custom},
   };
-  for (const Row& r : kRows)
-    if (r.op == e.n.op) return r.fn(e);
-  AOTC_CHECK(false, "{} is not interpreted", op_name(e.n.op));
+  static_assert(Fits<misfit(kRows, {OpClass::index, OpClass::contraction, OpClass::opaque})>::value);
+  row_of(kRows, e.n.op).fn(e);
 }
 
 HostTensor allocate(DType t, std::vector<int64_t> dims, bool f64) {

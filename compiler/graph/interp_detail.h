@@ -25,7 +25,11 @@ struct Eval {
 void nullary(Eval&);
 void pointwise(Eval&);
 void view(Eval&);
-void indirect(Eval&);
+void index(Eval&);
+void gather(Eval&);
+void scatter(Eval&);
+void index_put(Eval&);
+void add_rows(Eval&);
 void reduce(Eval&);
 void scan(Eval&);
 void sort(Eval&);

@@ -48,15 +48,6 @@ Dims index_offsets(const Eval& e, size_t first_index, const Dims& result_dims) {
   return offsets;
 }
 
-void index(Eval& e) {
-  const int64_t w = dtype_bytes(e.out[0].dtype);
-  std::byte* dst = e.out[0].bytes.data();
-  for (int64_t s : index_offsets(e, 1, e.out_dims())) {
-    std::memcpy(dst, e.in[0]->bytes.data() + s * w, w);
-    dst += w;
-  }
-}
-
 /// Offsets in x of every element of the index tensor, the indexed dim replaced by the index.
 Dims along_offsets(const Eval& e) {
   const Dims &x = e.in_dims(0), strides = row_major(x), &at_dims = e.in_dims(1);
@@ -70,15 +61,6 @@ Dims along_offsets(const Eval& e) {
     next_point(at, at_dims);
   }
   return offsets;
-}
-
-void gather(Eval& e) {
-  const int64_t w = dtype_bytes(e.out[0].dtype);
-  std::byte* dst = e.out[0].bytes.data();
-  for (int64_t s : along_offsets(e)) {
-    std::memcpy(dst, e.in[0]->bytes.data() + s * w, w);
-    dst += w;
-  }
 }
 
 template <class T>
@@ -121,6 +103,26 @@ std::vector<T> scattered(std::vector<T> x, const std::vector<T>& src, const Dims
 void put(Eval& e, size_t src, const Dims& from, const Dims& to, const std::string& kind, bool include_self) {
   if (is_float(e.out[0].dtype)) return set_f64(e.out[0], scattered(as_f64(*e.in[0]), as_f64(*e.in[src]), from, to, kind, include_self));
   set_i64(e.out[0], scattered(as_i64(*e.in[0]), as_i64(*e.in[src]), from, to, kind, include_self));
+}
+
+}  // namespace
+
+void index(Eval& e) {
+  const int64_t w = dtype_bytes(e.out[0].dtype);
+  std::byte* dst = e.out[0].bytes.data();
+  for (int64_t s : index_offsets(e, 1, e.out_dims())) {
+    std::memcpy(dst, e.in[0]->bytes.data() + s * w, w);
+    dst += w;
+  }
+}
+
+void gather(Eval& e) {
+  const int64_t w = dtype_bytes(e.out[0].dtype);
+  std::byte* dst = e.out[0].bytes.data();
+  for (int64_t s : along_offsets(e)) {
+    std::memcpy(dst, e.in[0]->bytes.data() + s * w, w);
+    dst += w;
+  }
 }
 
 void scatter(Eval& e) {
@@ -181,19 +183,6 @@ void add_rows(Eval& e) {
   for (size_t i = 0; i < from.size(); ++i)
     sums[static_cast<size_t>(to[i])] += table[static_cast<size_t>(from[i])] * factors[i / static_cast<size_t>(columns)];
   set_f64(e.out[0], sums);
-}
-
-}  // namespace
-
-void indirect(Eval& e) {
-  switch (e.n.op) {
-    case Op::index: return index(e);
-    case Op::gather: return gather(e);
-    case Op::scatter: return scatter(e);
-    case Op::index_put: return index_put(e);
-    case Op::add_rows: return add_rows(e);
-    default: AOTC_CHECK(false, "{} is not interpreted", op_name(e.n.op));
-  }
 }
 
 }  // namespace aotc::interp

@@ -7,6 +7,7 @@
 #include "base/philox.h"
 #include "graph/infer.h"
 #include "graph/interp_detail.h"
+#include "graph/op_table.h"
 #include "graph/scalar.h"
 
 namespace aotc::interp {
@@ -45,65 +46,81 @@ double erfinv(double y) {
   return x;
 }
 
-double unary_f64(Op op, double x) {
-  switch (op) {
-    case Op::neg: return -x;
-    case Op::abs: return std::fabs(x);
-    case Op::sign: return sign(x);
-    case Op::ceil: return std::ceil(x);
-    case Op::floor: return std::floor(x);
-    case Op::round: return std::nearbyint(x);
-    case Op::trunc: return std::trunc(x);
-    case Op::sqrt: return std::sqrt(x);
-    case Op::rsqrt: return 1 / std::sqrt(x);
-    case Op::reciprocal: return 1 / x;
-    case Op::exp: return std::exp(x);
-    case Op::exp2: return std::exp2(x);
-    case Op::expm1: return std::expm1(x);
-    case Op::log: return std::log(x);
-    case Op::log2: return std::log2(x);
-    case Op::log10: return std::log10(x);
-    case Op::log1p: return std::log1p(x);
-    case Op::sin: return std::sin(x);
-    case Op::cos: return std::cos(x);
-    case Op::tan: return std::tan(x);
-    case Op::asin: return std::asin(x);
-    case Op::acos: return std::acos(x);
-    case Op::atan: return std::atan(x);
-    case Op::sinh: return std::sinh(x);
-    case Op::cosh: return std::cosh(x);
-    case Op::tanh: return std::tanh(x);
-    case Op::asinh: return std::asinh(x);
-    case Op::acosh: return std::acosh(x);
-    case Op::atanh: return std::atanh(x);
-    case Op::erf: return std::erf(x);
-    case Op::erfc: return std::erfc(x);
-    case Op::erfinv: return erfinv(x);
-    case Op::lgamma: return std::lgamma(x);
-    case Op::digamma: return digamma(x);
-    case Op::sigmoid: return sigmoid(x);
-    case Op::relu: return x < 0 ? 0.0 : x;
-    case Op::isnan: return std::isnan(x);
-    case Op::isinf: return std::isinf(x);
-    default: AOTC_CHECK(false, "{} on floats", op_name(op));
-  }
+/// One operator: of an element, or of two and their type.
+template <class T>
+struct Unary {
+  Op op;
+  T (*fn)(T);
+};
+template <class T>
+struct Binary {
+  Op op;
+  T (*fn)(DType, T, T);
+};
+/// Whether a table of operators of a class is for one: cast and bitcast are none of them.
+constexpr bool wanted(const OpInfo& o, OpClass cls, std::initializer_list<OperandTypes> sets) {
+  const OperandTypes operands = kPointwise[static_cast<size_t>(o.op)].operands;
+  return o.cls == cls && o.op != Op::cast && o.op != Op::bitcast && std::find(sets.begin(), sets.end(), operands) != sets.end();
 }
+using enum OperandTypes;
+constexpr bool on_floats(const OpInfo& o, OpClass cls) { return wanted(o, cls, {any, real, numeric, floats}); }
+constexpr bool on_ints(const OpInfo& o, OpClass cls) { return wanted(o, cls, {any, real, numeric, ints, ints_or_bool, bools}); }
+
+constexpr Unary<double> kFloatUnary[] = {
+    {Op::neg, [](double x) -> double { return -x; }},
+    {Op::abs, [](double x) -> double { return std::fabs(x); }},
+    {Op::sign, [](double x) -> double { return sign(x); }},
+    {Op::ceil, [](double x) -> double { return std::ceil(x); }},
+    {Op::floor, [](double x) -> double { return std::floor(x); }},
+    {Op::round, [](double x) -> double { return std::nearbyint(x); }},
+    {Op::trunc, [](double x) -> double { return std::trunc(x); }},
+    {Op::sqrt, [](double x) -> double { return std::sqrt(x); }},
+    {Op::rsqrt, [](double x) -> double { return 1 / std::sqrt(x); }},
+    {Op::reciprocal, [](double x) -> double { return 1 / x; }},
+    {Op::exp, [](double x) -> double { return std::exp(x); }},
+    {Op::exp2, [](double x) -> double { return std::exp2(x); }},
+    {Op::expm1, [](double x) -> double { return std::expm1(x); }},
+    {Op::log, [](double x) -> double { return std::log(x); }},
+    {Op::log2, [](double x) -> double { return std::log2(x); }},
+    {Op::log10, [](double x) -> double { return std::log10(x); }},
+    {Op::log1p, [](double x) -> double { return std::log1p(x); }},
+    {Op::sin, [](double x) -> double { return std::sin(x); }},
+    {Op::cos, [](double x) -> double { return std::cos(x); }},
+    {Op::tan, [](double x) -> double { return std::tan(x); }},
+    {Op::asin, [](double x) -> double { return std::asin(x); }},
+    {Op::acos, [](double x) -> double { return std::acos(x); }},
+    {Op::atan, [](double x) -> double { return std::atan(x); }},
+    {Op::sinh, [](double x) -> double { return std::sinh(x); }},
+    {Op::cosh, [](double x) -> double { return std::cosh(x); }},
+    {Op::tanh, [](double x) -> double { return std::tanh(x); }},
+    {Op::asinh, [](double x) -> double { return std::asinh(x); }},
+    {Op::acosh, [](double x) -> double { return std::acosh(x); }},
+    {Op::atanh, [](double x) -> double { return std::atanh(x); }},
+    {Op::erf, [](double x) -> double { return std::erf(x); }},
+    {Op::erfc, [](double x) -> double { return std::erfc(x); }},
+    {Op::erfinv, [](double x) -> double { return erfinv(x); }},
+    {Op::lgamma, [](double x) -> double { return std::lgamma(x); }},
+    {Op::digamma, [](double x) -> double { return digamma(x); }},
+    {Op::sigmoid, [](double x) -> double { return sigmoid(x); }},
+    {Op::relu, [](double x) -> double { return x < 0 ? 0.0 : x; }},
+    {Op::isnan, [](double x) -> double { return std::isnan(x); }},
+    {Op::isinf, [](double x) -> double { return std::isinf(x); }},
+};
+static_assert(Fits<misfit(kFloatUnary, [](const OpInfo& o) { return on_floats(o, OpClass::unary); })>::value);
 
 int64_t wrapping_neg(int64_t x) { return static_cast<int64_t>(-static_cast<uint64_t>(x)); }
 
-int64_t unary_i64(Op op, int64_t x) {
-  switch (op) {
-    case Op::neg: return wrapping_neg(x);
-    case Op::abs: return x < 0 ? wrapping_neg(x) : x;
-    case Op::sign: return (x > 0) - (x < 0);
-    case Op::relu: return x < 0 ? 0 : x;
-    case Op::isnan:
-    case Op::isinf: return 0;
-    case Op::logical_not: return !x;
-    case Op::bitwise_not: return ~x;
-    default: AOTC_CHECK(false, "{} on integers", op_name(op));
-  }
-}
+constexpr Unary<int64_t> kIntUnary[] = {
+    {Op::neg, [](int64_t x) -> int64_t { return wrapping_neg(x); }},
+    {Op::abs, [](int64_t x) -> int64_t { return x < 0 ? wrapping_neg(x) : x; }},
+    {Op::sign, [](int64_t x) -> int64_t { return (x > 0) - (x < 0); }},
+    {Op::relu, [](int64_t x) -> int64_t { return x < 0 ? 0 : x; }},
+    {Op::isnan, [](int64_t) -> int64_t { return 0; }},
+    {Op::isinf, [](int64_t) -> int64_t { return 0; }},
+    {Op::logical_not, [](int64_t x) -> int64_t { return !x; }},
+    {Op::bitwise_not, [](int64_t x) -> int64_t { return ~x; }},
+};
+static_assert(Fits<misfit(kIntUnary, [](const OpInfo& o) { return on_ints(o, OpClass::unary); })>::value);
 
 double floor_div(double a, double b) {  // as PyTorch: exact for quotients near an integer
   if (b == 0) return a / b;
@@ -139,32 +156,30 @@ double next_after(DType t, double a, double b) {
   return a;
 }
 
-double binary_f64(Op op, DType t, double a, double b) {
-  switch (op) {
-    case Op::add: return a + b;
-    case Op::sub: return a - b;
-    case Op::mul: return a * b;
-    case Op::div: return a / b;
-    case Op::div_trunc: return std::trunc(round_to(compute_type(t), a / b));
-    case Op::div_floor: return floor_div(a, b);
-    case Op::remainder: return remainder_of(a, b);
-    case Op::fmod: return std::fmod(a, b);
-    case Op::pow: return std::pow(a, b);
-    case Op::atan2: return std::atan2(a, b);
-    case Op::hypot: return std::hypot(a, b);
-    case Op::copysign: return std::copysign(a, b);
-    case Op::nextafter: return next_after(t, a, b);
-    case Op::minimum: return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b);
-    case Op::maximum: return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b);
-    case Op::eq: return a == b;
-    case Op::ne: return a != b;
-    case Op::lt: return a < b;
-    case Op::le: return a <= b;
-    case Op::gt: return a > b;
-    case Op::ge: return a >= b;
-    default: AOTC_CHECK(false, "{} on floats", op_name(op));
-  }
-}
+constexpr Binary<double> kFloatBinary[] = {
+    {Op::add, [](DType, double a, double b) -> double { return a + b; }},
+    {Op::sub, [](DType, double a, double b) -> double { return a - b; }},
+    {Op::mul, [](DType, double a, double b) -> double { return a * b; }},
+    {Op::div, [](DType, double a, double b) -> double { return a / b; }},
+    {Op::div_trunc, [](DType t, double a, double b) -> double { return std::trunc(round_to(compute_type(t), a / b)); }},
+    {Op::div_floor, [](DType, double a, double b) -> double { return floor_div(a, b); }},
+    {Op::remainder, [](DType, double a, double b) -> double { return remainder_of(a, b); }},
+    {Op::fmod, [](DType, double a, double b) -> double { return std::fmod(a, b); }},
+    {Op::pow, [](DType, double a, double b) -> double { return std::pow(a, b); }},
+    {Op::atan2, [](DType, double a, double b) -> double { return std::atan2(a, b); }},
+    {Op::hypot, [](DType, double a, double b) -> double { return std::hypot(a, b); }},
+    {Op::copysign, [](DType, double a, double b) -> double { return std::copysign(a, b); }},
+    {Op::nextafter, [](DType t, double a, double b) -> double { return next_after(t, a, b); }},
+    {Op::minimum, [](DType, double a, double b) -> double { return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b); }},
+    {Op::maximum, [](DType, double a, double b) -> double { return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b); }},
+    {Op::eq, [](DType, double a, double b) -> double { return a == b; }},
+    {Op::ne, [](DType, double a, double b) -> double { return a != b; }},
+    {Op::lt, [](DType, double a, double b) -> double { return a < b; }},
+    {Op::le, [](DType, double a, double b) -> double { return a <= b; }},
+    {Op::gt, [](DType, double a, double b) -> double { return a > b; }},
+    {Op::ge, [](DType, double a, double b) -> double { return a >= b; }},
+};
+static_assert(Fits<misfit(kFloatBinary, [](const OpInfo& o) { return on_floats(o, OpClass::binary); })>::value);
 
 int64_t int_pow(int64_t a, int64_t b) {
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
@@ -181,41 +196,45 @@ int64_t gcd(int64_t x, int64_t y) {
   return static_cast<int64_t>(a);
 }
 
-int64_t binary_i64(Op op, DType t, int64_t a, int64_t b) {
-  const auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
-  const int64_t bits = 8 * dtype_bytes(t), top = t == DType::u8 ? 8 : bits - 1;
-  const bool min_by_minus_one = b == -1;  // the quotient of INT64_MIN overflows
-  switch (op) {
-    case Op::add: return static_cast<int64_t>(ua + ub);
-    case Op::sub: return static_cast<int64_t>(ua - ub);
-    case Op::mul: return static_cast<int64_t>(ua * ub);
-    case Op::div_trunc: return b == 0 ? 0 : min_by_minus_one ? wrapping_neg(a) : a / b;
-    case Op::div_floor: return b == 0 ? 0 : min_by_minus_one ? wrapping_neg(a) : a / b - (a % b != 0 && (a < 0) != (b < 0));
-    case Op::remainder: {
-      if (b == 0 || min_by_minus_one) return 0;
-      const int64_t m = a % b;
-      return m != 0 && (m < 0) != (b < 0) ? m + b : m;
-    }
-    case Op::fmod: return b == 0 || min_by_minus_one ? 0 : a % b;
-    case Op::pow: return int_pow(a, b);
-    case Op::gcd: return gcd(a, b);
-    case Op::philox: return static_cast<int64_t>(philox(ua, ub));
-    case Op::minimum: return std::min(a, b);
-    case Op::maximum: return std::max(a, b);
-    case Op::eq: return a == b;
-    case Op::ne: return a != b;
-    case Op::lt: return a < b;
-    case Op::le: return a <= b;
-    case Op::gt: return a > b;
-    case Op::ge: return a >= b;
-    case Op::bit_and: return a & b;
-    case Op::bit_or: return a | b;
-    case Op::bit_xor: return a ^ b;
-    case Op::shl: return b < 0 || b >= bits ? 0 : static_cast<int64_t>(ua << b);
-    case Op::shr: return a >> (b < 0 || b >= top ? std::min<int64_t>(top, 63) : b);
-    default: AOTC_CHECK(false, "{} on integers", op_name(op));
-  }
+uint64_t bits_of(int64_t x) { return static_cast<uint64_t>(x); }
+/// Whether a quotient by b is none: of 0, or of INT64_MIN by -1, which overflows.
+bool no_quotient(int64_t b) { return b == 0 || b == -1; }
+int64_t quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? wrapping_neg(a) : a / b; }
+bool signs_differ(int64_t rest, int64_t a, int64_t b) { return rest != 0 && (a < 0) != (b < 0); }
+int64_t rest_of(int64_t a, int64_t b) { return no_quotient(b) ? 0 : a % b; }
+int64_t shifted_left(DType t, int64_t a, int64_t b) { return b < 0 || b >= 8 * dtype_bytes(t) ? 0 : static_cast<int64_t>(bits_of(a) << b); }
+int64_t shifted_right(DType t, int64_t a, int64_t b) {
+  const int64_t top = t == DType::u8 ? 8 : 8 * dtype_bytes(t) - 1;
+  return a >> (b < 0 || b >= top ? std::min<int64_t>(top, 63) : b);
 }
+
+constexpr Binary<int64_t> kIntBinary[] = {
+    {Op::add, [](DType, int64_t a, int64_t b) -> int64_t { return static_cast<int64_t>(bits_of(a) + bits_of(b)); }},
+    {Op::sub, [](DType, int64_t a, int64_t b) -> int64_t { return static_cast<int64_t>(bits_of(a) - bits_of(b)); }},
+    {Op::mul, [](DType, int64_t a, int64_t b) -> int64_t { return static_cast<int64_t>(bits_of(a) * bits_of(b)); }},
+    {Op::div_trunc, [](DType, int64_t a, int64_t b) -> int64_t { return quotient(a, b); }},
+    {Op::div_floor, [](DType, int64_t a, int64_t b) -> int64_t { return quotient(a, b) - signs_differ(rest_of(a, b), a, b); }},
+    {Op::remainder,
+     [](DType, int64_t a, int64_t b) -> int64_t { return rest_of(a, b) + (signs_differ(rest_of(a, b), rest_of(a, b), b) ? b : 0); }},
+    {Op::fmod, [](DType, int64_t a, int64_t b) -> int64_t { return rest_of(a, b); }},
+    {Op::pow, [](DType, int64_t a, int64_t b) -> int64_t { return int_pow(a, b); }},
+    {Op::gcd, [](DType, int64_t a, int64_t b) -> int64_t { return gcd(a, b); }},
+    {Op::philox, [](DType, int64_t a, int64_t b) -> int64_t { return static_cast<int64_t>(philox(bits_of(a), bits_of(b))); }},
+    {Op::minimum, [](DType, int64_t a, int64_t b) -> int64_t { return std::min(a, b); }},
+    {Op::maximum, [](DType, int64_t a, int64_t b) -> int64_t { return std::max(a, b); }},
+    {Op::eq, [](DType, int64_t a, int64_t b) -> int64_t { return a == b; }},
+    {Op::ne, [](DType, int64_t a, int64_t b) -> int64_t { return a != b; }},
+    {Op::lt, [](DType, int64_t a, int64_t b) -> int64_t { return a < b; }},
+    {Op::le, [](DType, int64_t a, int64_t b) -> int64_t { return a <= b; }},
+    {Op::gt, [](DType, int64_t a, int64_t b) -> int64_t { return a > b; }},
+    {Op::ge, [](DType, int64_t a, int64_t b) -> int64_t { return a >= b; }},
+    {Op::bit_and, [](DType, int64_t a, int64_t b) -> int64_t { return a & b; }},
+    {Op::bit_or, [](DType, int64_t a, int64_t b) -> int64_t { return a | b; }},
+    {Op::bit_xor, [](DType, int64_t a, int64_t b) -> int64_t { return a ^ b; }},
+    {Op::shl, [](DType t, int64_t a, int64_t b) -> int64_t { return shifted_left(t, a, b); }},
+    {Op::shr, [](DType t, int64_t a, int64_t b) -> int64_t { return shifted_right(t, a, b); }},
+};
+static_assert(Fits<misfit(kIntBinary, [](const OpInfo& o) { return on_ints(o, OpClass::binary); })>::value);
 
 constexpr int64_t kChunk = 1024;
 
@@ -305,23 +324,17 @@ void pointwise(Eval& e) {
   if (op == Op::bitcast) return bitcast(e);
   if (op == Op::where) return where(e);
   const DType t = e.in[0]->dtype;
-  const bool unary = op_class(op) == OpClass::unary;
-  if (is_float(t)) {
-    if (unary)
-      return float_op(e, [op](double* a, double*, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) a[i] = unary_f64(op, a[i]);
+  const auto run = [&](auto of, const auto& unary, const auto& binary) {
+    if (op_class(op) == OpClass::unary)
+      return of([f = row_of(unary, op).fn](auto* a, auto*, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) a[i] = f(a[i]);
       });
-    return float_op(e, [op, t](double* a, double* b, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) a[i] = binary_f64(op, t, a[i], b[i]);
+    of([f = row_of(binary, op).fn, t](auto* a, auto* b, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) a[i] = f(t, a[i], b[i]);
     });
-  }
-  if (unary)
-    return int_op(e, [op](int64_t* a, int64_t*, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) a[i] = unary_i64(op, a[i]);
-    });
-  int_op(e, [op, t](int64_t* a, int64_t* b, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) a[i] = binary_i64(op, t, a[i], b[i]);
-  });
+  };
+  if (is_float(t)) return run([&](auto f) { float_op(e, f); }, kFloatUnary, kFloatBinary);
+  run([&](auto f) { int_op(e, f); }, kIntUnary, kIntBinary);
 }
 
 void nullary(Eval& e) {

@@ -3,6 +3,7 @@
 
 #include "graph/infer.h"
 #include "graph/interp_detail.h"
+#include "graph/op_table.h"
 #include "graph/scalar.h"
 
 namespace aotc::interp {
@@ -168,9 +169,8 @@ void view(Eval& e) {
       {Op::reshape, reshape}, {Op::permute, permute}, {Op::expand, expand}, {Op::slice, slice}, {Op::flip, flip},
       {Op::strided, strided}, {Op::pad, pad},         {Op::window, window}, {Op::cat, cat},
   };
-  for (const Row& r : kRows)
-    if (r.op == e.n.op) return r.fn(e);
-  AOTC_CHECK(false, "{} is not interpreted", op_name(e.n.op));
+  static_assert(Fits<misfit(kRows, {OpClass::view, OpClass::cat})>::value);
+  row_of(kRows, e.n.op).fn(e);
 }
 
 }  // namespace aotc::interp

@@ -5,27 +5,9 @@
 #include <unordered_map>
 
 #include "base/diagnostic.h"
-#include "graph/pointwise.h"
+#include "graph/op_table.h"
 
 namespace aotc {
-namespace {
-
-constexpr OpInfo kOps[] = {
-#define AOTC_OP(id, name, cls, ...) {Op::id, name, OpClass::cls},
-#include "graph/ops.def"
-#undef AOTC_OP
-};
-
-using enum OperandTypes;
-using enum ResultType;
-constexpr PointwiseInfo kPointwise[] = {
-#define AOTC_OP(id, name, cls, ...) {__VA_ARGS__},
-#include "graph/ops.def"
-#undef AOTC_OP
-};
-
-}  // namespace
-
 const OpInfo& op_info(Op op) {
   AOTC_CHECK(static_cast<size_t>(op) < std::size(kOps), "op {}", static_cast<int>(op));
   return kOps[static_cast<size_t>(op)];
@@ -42,6 +24,7 @@ const PointwiseInfo& pointwise_info(Op op) { return kPointwise[static_cast<size_
 bool yields_bool(Op op) { return pointwise_info(op).result == ResultType::boolean; }
 
 bool takes(OperandTypes set, DType t) {
+  using enum OperandTypes;
   switch (set) {
     case any: return true;
     case real: return !is_complex(t) && !is_float8(t);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/infer.h"
+#include "graph/op_table.h"
 #include "loop/index.h"
 #include "loop/lower.h"
 #include "loop/lower_detail.h"
@@ -116,12 +117,7 @@ constexpr Algorithm kAlgorithms[] = {
     {Op::check, all_dims},      {Op::exclude, matrices},
     {Op::custom, custom_sizes},
 };
-
-const Algorithm& algorithm_of(Op op) {
-  for (const Algorithm& a : kAlgorithms)
-    if (a.op == op) return a;
-  AOTC_CHECK(false, "{} has no library kernel", op_name(op));
-}
+static_assert(Fits<misfit(kAlgorithms, {OpClass::opaque})>::value);
 
 }  // namespace
 
@@ -198,7 +194,7 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
 Lowered lower_library(const Partition& p, GroupId id, Buffers& buffers) {
   const Group& gr = p.groups[id];
   const Node& n = p.g.nodes[gr.node];
-  const Algorithm& algorithm = algorithm_of(n.op);
+  const Algorithm& algorithm = row_of(kAlgorithms, n.op);
   LibraryKernel k;
   k.syms = p.g.syms;
   k.algorithm = op_name(n.op);

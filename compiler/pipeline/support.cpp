@@ -10,6 +10,7 @@
 #include "emit/cuda/code.h"
 #include "forms/cpu/forms.h"
 #include "forms/list.h"
+#include "graph/op_table.h"
 #include "kernels/cpu/catalog.h"
 
 namespace aotc::pipeline {
@@ -42,6 +43,16 @@ constexpr Kind kKinds[] = {
     {"triangular systems", "solve_triangular"},
     {"what excludes what follows", "exclude"},
 };
+/// The first operator of whole tensors that has no row; those of the user have none.
+constexpr Op untitled() {
+  for (const OpInfo& o : kOps) {
+    bool titled = o.cls != OpClass::opaque || o.op == Op::custom;
+    for (const Kind& k : kKinds) titled = titled || k.entry == o.name;
+    if (!titled) return o.op;
+  }
+  return kNoOp;
+}
+static_assert(Fits<untitled()>::value);
 
 #define AOTC_X(name, value, text, size) static_cast<DType>(value),
 constexpr DType kDtypes[] = {AOTC_DTYPE_LIST(AOTC_X)};
