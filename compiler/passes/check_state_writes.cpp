@@ -110,6 +110,22 @@ std::string name_of(const Graph& g, ValueId index, const std::set<ValueId>& part
   return "an index computed from " + (from.empty() ? "data" : from);
 }
 
+/// What a run computes whatever its conditions are: not what is made for an arm of `where` alone, as what a branch computes is.
+std::set<ValueId> always_made(const Graph& g) {
+  std::set<ValueId> seen;
+  std::vector<ValueId> work;
+  for (const OutputInfo& o : g.outputs) work.push_back(o.value);
+  for (const StateInfo& s : g.states)
+    if (s.updated != kNone<ValueId>) work.push_back(s.updated);
+  while (!work.empty()) {
+    const ValueId v = work.back();
+    work.pop_back();
+    if (!seen.insert(v).second) continue;
+    if (const Node* n = g.def(v)) work.insert(work.end(), n->inputs.begin(), n->op == Op::where ? n->inputs.begin() + 1 : n->inputs.end());
+  }
+  return seen;
+}
+
 /// Whether it is computed from the run's inputs by integers alone.
 bool is_of_inputs(const Graph& g, const std::set<ValueId>& parts) {
   return std::all_of(parts.begin(), parts.end(), [&](ValueId v) {
@@ -195,9 +211,10 @@ class Checks {
 
  private:
   void find_lookups() {
+    const std::set<ValueId> always = always_made(g_);
     for (const NodeId id : g_.order) {
       const Node& n = g_.nodes[id];
-      if (n.op != Op::index && n.op != Op::gather) continue;
+      if ((n.op != Op::index && n.op != Op::gather) || !always.count(n.outputs[0])) continue;
       const Ints dims = n.op == Op::index ? n.get<Ints>(Attr::dims) : Ints{n.get<int64_t>(Attr::dim)};
       for (size_t i = 0; i < dims.size(); ++i) {
         const auto size = g_.type(n.inputs[0]).dims[static_cast<size_t>(dims[i])].as_const();
