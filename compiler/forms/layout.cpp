@@ -120,8 +120,6 @@ double best_ns(const loop::Kernel& kernel, const SymTable& syms, const Goal& goa
 }
 
 double conv_ns(const Graph& g, const Node& n, ConvAs as, DType in, const Goal& goal) {
-  if (n.op == Op::conv_transpose && as == ConvAs::channels_last && !goal.machine.is_gpu())
-    return std::numeric_limits<double>::infinity();  // CPUs compute transposed ones with their channels first, or as products
   if (as == ConvAs::product) return best_ns(product_of(g, n, in), g.syms, goal);
   return best_ns(kernel_of(g, n, as == ConvAs::channels_last, in), g.syms, goal);
 }
@@ -136,7 +134,6 @@ std::function<double(const Graph&, const Node&, ConvAs)> conv_costs(const Goal& 
 
 std::function<double(const Graph&, const Node&, DType)> contraction_costs(const Goal& goal) {
   return [goal](const Graph& g, const Node& n, DType in) {
-    if (is_float8(in) && !goal.machine.is_gpu()) return std::numeric_limits<double>::infinity();  // no kernel of a CPU multiplies them
     if (n.op == Op::matmul) return best_ns(matmul_of(g, n, in), g.syms, goal);
     if (n.op == Op::attention) return best_ns(attention_of(g, n, in), g.syms, goal);
     if (n.op == Op::recurrence) return best_ns(recurrence_of(g, n, in), g.syms, goal);

@@ -161,7 +161,7 @@ Decision decide(const Site& s) {
   }
   Diagnostic none(ExitCode::unsupported, {},
                   fmt::format("kernel {}: {} has no {} form", loop::kernel_name(s.kernel),
-                              std::visit([](const auto& k) { return kind_name(k); }, s.kernel), s.machine.is_gpu() ? "CUDA" : "CPU"));
+                              std::visit([](const auto& k) { return kind_name(k); }, s.kernel), s.machine.traits().code));
   for (const Candidate& c : d.candidates) none.note(fmt::format("{}: {}", c.choice.form->name(), c.fit.why));
   throw none;
 }
