@@ -9,11 +9,14 @@
 #include "forms/cpu/forms.h"
 #include "forms/cpu/scratch.h"
 #include "forms/cpu/tile_cost.h"
+#include "graph/scalar.h"
 #include "loop/attached.h"
 
 namespace aotc::forms::cpu {
 
 using loop::AttentionKernel;
+
+static_assert(kHiddenScore == AOTC_ATTN_HIDDEN, "kernels hide the scores that the graph's attention hides");
 
 namespace {
 
@@ -126,8 +129,8 @@ class Attention : public FormOf<AttentionKernel> {
         r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks_of))));
         if (r.fit) {
           const int64_t units = c.batch * c.kv_heads * ceil_div(rows, qb);
-          r.cost_ns = (cycles(c, blocks_of, s.machine) + static_cast<double>(units) * cpu_costs(s.machine).attention_unit) *
-                      imbalance(units, s.machine) * cpu_costs(s.machine).ns_per_cycle;
+          r.cost_ns = shared_ns(cycles(c, blocks_of, s.machine) + static_cast<double>(units) * cpu_costs(s.machine).attention_unit, units,
+                                s.machine);
         }
         all.push_back(r);
       }

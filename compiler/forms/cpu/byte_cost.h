@@ -26,7 +26,7 @@ inline double byte_product_cycles(int64_t rows, int64_t panels, int64_t k, bool 
   const double memory = weights / (weights <= static_cast<double>(m.l2_bytes) / 2 ? u.byte_l2_bytes
                                    : again                                        ? u.byte_l3_bytes
                                                                                   : u.byte_memory_bytes);
-  double cycles = std::max(arithmetic, memory) + u.shorter_shown * std::min(arithmetic, memory);
+  double cycles = overlapped(arithmetic, memory, u.shorter_shown);
   if (rows * k > m.l2_bytes / 2) cycles *= u.rows_beyond_l2;
   return cycles;
 }

@@ -51,7 +51,7 @@ class ConvBytes final : public ByteConv {
         cycles += u.epilogue_call * static_cast<double>(c.groups * ceil_div(px * cog, AOTC_BYTES_SUMS) + units);
         cycles += epilogue_cycles(static_cast<double>(px), static_cast<double>(c.co),
                                   {ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), AOTC_BYTES_SUMS}, 4, 16, s.machine);
-        all.back().cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+        all.back().cost_ns = shared_ns(cycles, units, s.machine);
       }
     return all;
   }
@@ -96,7 +96,7 @@ class ConvBytesDepthwise final : public ByteConv {
         cycles += static_cast<double>(units * c.co) * taps * u.byte_weight;  // its weights
         cycles += static_cast<double>(c.pixels() * blocks) * (u.epilogue_row + taps) + static_cast<double>(units) * u.unit;
         cycles += u.epilogue_call * static_cast<double>(c.n * c.out[0] * c.out[1] * pieces * blocks);
-        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+        r.cost_ns = shared_ns(cycles, units, s.machine);
         all.push_back(r);
       }
     return all;

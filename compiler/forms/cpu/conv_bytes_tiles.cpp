@@ -80,7 +80,7 @@ class ConvBytesTiles final : public ByteConv {
         t.mc = mc, t.nc = static_cast<int>(std::min(nc, px)), t.kc = 2, t.kp = 2;
         Candidate r = candidate(t);
         r.fit = fits_scratch(scratch_bytes(kernel, t));
-        if (r.fit) r.cost_ns = cycles(kernel, c, t, k, way, s.machine) * cpu_costs(s.machine).ns_per_cycle;
+        if (r.fit) r.cost_ns = cost_ns(kernel, c, t, k, way, s.machine);
         all.push_back(r);
       }
     return all;
@@ -93,7 +93,7 @@ class ConvBytesTiles final : public ByteConv {
     return n;
   }
 
-  static double cycles(const ConvKernel& kernel, const ConvSizes& c, const ConvTile& t, int64_t k, int way, const Machine& machine) {
+  static double cost_ns(const ConvKernel& kernel, const ConvSizes& c, const ConvTile& t, int64_t k, int way, const Machine& machine) {
     const CpuCosts& u = cpu_costs(machine);
     const int64_t cog = c.co / c.groups, px = std::max<int64_t>(c.pixels(), 1), lines = taps_of(kernel) / kernel.kernel.back();
     const int64_t co_blocks = ceil_div(cog, t.mc), px_blocks = ceil_div(px, t.nc), units = c.groups * co_blocks * px_blocks;
@@ -120,8 +120,8 @@ class ConvBytesTiles final : public ByteConv {
     } else if (c.c % 512 == 0) {
       all += blocks * gathers * rows * copied * u.byte_copy;
     }
-    all += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
-    return all * imbalance(c.groups * co_blocks * filled, machine);
+    all += tile_unit_cycles(units, machine);
+    return shared_ns(all, c.groups * co_blocks * filled, machine);
   }
 };
 

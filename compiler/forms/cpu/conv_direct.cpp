@@ -36,7 +36,7 @@ class ConvDirect final : public ConvForm {
     // Strips are copied and entered plane by plane.
     const double copied = static_cast<double>(c.n * c.co * c.in[0] * c.in[1] * c.in[2]) * u.direct_copy;
     const double sums = static_cast<double>(px * c.co * depth) / static_cast<double>(lanes.width) * u.direct_mac;
-    r.cost_ns = (sums + copied + u.direct_plane * static_cast<double>(c.n * c.co)) * imbalance(c.n * c.co, s.machine) * u.ns_per_cycle;
+    r.cost_ns = shared_ns(sums + copied + u.direct_plane * static_cast<double>(c.n * c.co), c.n * c.co, s.machine);
     if (c.transposed) r.cost_ns *= u.direct_transposed;
     if (cog > 4 && is_float(c.dtype)) r.fit = refuse("{} output channels a group read each input {} times", cog, cog);
     return {r};

@@ -66,7 +66,7 @@ class ConvFew final : public ConvForm {
       cycles += static_cast<double>(units) * u.unit + u.epilogue_call * all_rows;
       cycles += epilogue_cycles(static_cast<double>(c.pixels()), static_cast<double>(c.co),
                                 {std::min<int64_t>(c.out[2], AOTC_CONV_FEW_RUN), cog, INT32_MAX}, 4, lanes.width, s.machine);
-      r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+      r.cost_ns = shared_ns(cycles, units, s.machine);
       all.push_back(r);
     }
     return all;

@@ -60,7 +60,7 @@ class ConvLast final : public ConvForm {
         cycles += u.epilogue_call * static_cast<double>(c.groups * ceil_div(px * cog, 4096) + units);
         cycles += epilogue_cycles(pixels, static_cast<double>(c.co), {ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), 4096}, ab,
                                   lanes.width, s.machine);
-        all.back().cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+        all.back().cost_ns = shared_ns(cycles, units, s.machine);
       }
     return all;
   }

@@ -61,7 +61,7 @@ class ConvLastDepthwise final : public ConvForm {
         cycles += static_cast<double>(units * c.kernel[1] * c.in[2]) / static_cast<double>(pieces) * vecs * u.depthwise_line;
         cycles += u.epilogue_call * std::max(static_cast<double>(units), static_cast<double>(c.pixels()) / t.nc) *
                   static_cast<double>(ceil_div(c.co, t.mc));
-        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+        r.cost_ns = shared_ns(cycles, units, s.machine);
         all.push_back(r);
       }
     return all;

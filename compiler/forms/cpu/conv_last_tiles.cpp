@@ -166,8 +166,8 @@ class ConvLastTiles final : public ConvForm {
         else
           cycles += static_cast<double>(px) * depth * gathers * (u.amx_copy + u.conv_run / static_cast<double>(run)) *
                     ((pixels + AOTC_PANEL_N) * steps * 64 > s.machine.l1_bytes * 3 / 4 ? u.amx_spilt_copies : 1);
-        cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, threads)) * u.amx_shape;
-        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+        cycles += tile_unit_cycles(units, s.machine);
+        r.cost_ns = shared_ns(cycles, units, s.machine);
         all.push_back(r);
       }
     return all;

@@ -89,7 +89,7 @@ class ConvPhases final : public ConvForm {
         const double pieces = static_cast<double>(c.pixels()) / static_cast<double>(std::min<int64_t>(c.out[2], nc * sw));
         cycles += pieces * static_cast<double>(co_panels) * u.epilogue_call;
         cycles += static_cast<double>(units) * u.unit;
-        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+        r.cost_ns = shared_ns(cycles, units, s.machine);
         all.push_back(r);
       }
     return all;

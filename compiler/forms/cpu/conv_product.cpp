@@ -66,7 +66,7 @@ class ConvProduct final : public ConvForm {
         cycles *= u.conv_product;
         cycles += epilogue_cycles(static_cast<double>(c.co), static_cast<double>(px),
                                   {std::min<int64_t>(mc, cog), std::min<int64_t>(nc, px), 8192}, ab, lanes.width, s.machine);
-        r.cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+        r.cost_ns = shared_ns(cycles, units, s.machine);
         all.push_back(r);
       }
     return all;

@@ -86,7 +86,7 @@ class ConvWinograd final : public ConvForm {
           if (scratch > s.machine.l2_bytes * 3 / 4) cycles *= u.winograd_beyond_l2;
           cycles += static_cast<double>(units) * u.unit + u.epilogue_call * n * co / 32.0 / (m * AOTC_WINOGRAD_RUN / 4.0);
           cycles += epilogue_cycles(n * m * m, co, {1, AOTC_PANEL_N, 4096}, 4, lanes.width, s.machine);
-          all.back().cost_ns = cycles * imbalance(units, s.machine) * u.ns_per_cycle;
+          all.back().cost_ns = shared_ns(cycles, units, s.machine);
         }
     return all;
   }

@@ -5,9 +5,8 @@
 #include <cstdint>
 
 #include "aotc/detail/library_abi.h"
-#include "base/machine.h"
-#include "base/uarch.h"
 #include "forms/form.h"
+#include "forms/roofline.h"
 
 namespace aotc::forms::cpu {
 
@@ -63,12 +62,14 @@ inline int balanced_kc(int64_t k, int64_t about) {
   return static_cast<int>(std::max<int64_t>(2, even_up(ceil_div(k, ceil_div(std::max<int64_t>(k, 1), about)))));
 }
 
-/// The slowest thread's share of `units` equal units.
-inline double imbalance(int64_t units, const Machine& m) {
-  if (units <= 0) return 1;
-  const int threads = m.cores;
-  const double share = static_cast<double>(ceil_div(units, threads)) / static_cast<double>(units);
-  return units < 4 * threads ? share * cpu_costs(m).few_units : share;
+/// What the units of forms by tile registers cost beside their work: each, and the shape of the tiles once a thread.
+inline double tile_unit_cycles(int64_t units, const Machine& m) {
+  return static_cast<double>(units) * cpu_costs(m).unit + static_cast<double>(std::min<int64_t>(units, m.cores)) * cpu_costs(m).amx_shape;
+}
+/// A weight of `bytes` that is read `again` times after the first: much of that hides behind the arithmetic where L2 holds it, some else.
+inline double again_cycles(int64_t bytes, int64_t batch, int64_t again, const Machine& m) {
+  return static_cast<double>(bytes * batch) * static_cast<double>(again) /
+         (bytes <= m.l2_bytes / 2 ? cpu_costs(m).weight_l2_bytes : cpu_costs(m).weight_far_bytes);
 }
 
 /// Refused where a thread would need too much scratch.

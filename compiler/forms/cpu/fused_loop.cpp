@@ -50,7 +50,7 @@ double time_ns(const LoopKernel& k, const Site& s, double saved) {
     if (p.role != loop::ParamRole::local)
       bytes += hint(product(p.dims)) * dtype_bytes(p.dtype) * (p.role == loop::ParamRole::input ? 1 : 2);
   const double lanes = static_cast<double>(lanes_of(DType::f32, s.machine).width);
-  return std::max(ops / (cpu_costs(s.machine).lane_ops_per_ns * lanes * s.machine.cores), bytes / cpu_costs(s.machine).memory_bytes_per_ns);
+  return stream_ns(ops, lanes, bytes, s.machine);
 }
 
 class FusedLoop : public FormOf<LoopKernel> {

@@ -51,8 +51,8 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   const CpuCosts& u = cpu_costs(machine);
   const int threads = machine.cores;
   const Lanes lanes = lanes_of(c.dtype, machine);
-  const int64_t m_blocks = ceil_div(c.m, tile.mc), n_blocks = ceil_div(c.n, tile.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), kp = std::min<int64_t>(even_up(c.k), tile.kp), ab = acc_bytes(c.dtype);
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, tile.mc, tile.nc);
+  const int64_t kp = std::min<int64_t>(even_up(c.k), tile.kp), ab = acc_bytes(c.dtype);
   const aotc_gemm_config cfg = config_of(tile, c.b_constant);
   r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, c.k, ab) + widened_bytes(c.b_constant, c.dtype));
   if (!r.fit) return r;
@@ -100,13 +100,9 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
     cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments),
                               {rows, std::min<int64_t>(tile.nc, c.n), 4096}, ab, lanes.width, machine);
   }
-  // A weight streams once for each block of rows; much of that hides behind the arithmetic where L2 holds it, some else.
-  if (c.b_constant) {
-    const int64_t bytes = c.n * c.k * c.segments * dtype_bytes(c.dtype);
-    cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) /
-              (bytes <= machine.l2_bytes / 2 ? u.weight_l2_bytes : u.weight_far_bytes);
-  }
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  // A weight streams once for each block of rows.
+  if (c.b_constant) cycles += again_cycles(c.n * c.k * c.segments * dtype_bytes(c.dtype), c.batch, m_blocks - 1, machine);
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 
@@ -317,7 +313,7 @@ class GemmUnpack final : public Gemm {
         static_cast<double>(lanes.width * bits) / 8 / u.low_bit_bytes;  // what memory takes for a vector's bytes, at least
     more = std::max(more, streamed - static_cast<double>(rows));
     const int64_t units = c.batch * m_blocks * ceil_div(c.n, t.nc) * c.segments;
-    r.cost_ns += vectors * more * imbalance(units, m) * u.ns_per_cycle;
+    r.cost_ns += shared_ns(vectors * more, units, m);
     return r;
   }
 };

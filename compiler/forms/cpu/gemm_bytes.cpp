@@ -15,8 +15,8 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   r.fit = fits_scratch(scratch);
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
-  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), panels = ceil_div(c.n, AOTC_PANEL_N) * c.segments;
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
+  const int64_t panels = ceil_div(c.n, AOTC_PANEL_N) * c.segments;
   double cycles = static_cast<double>(c.batch * m_blocks) * byte_product_cycles(rows, panels, c.k, m_blocks > 1, machine);
   const double copied = static_cast<double>(c.batch * c.m * c.k);
   cycles += u.byte_copy * copied * static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
@@ -25,7 +25,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   cycles += u.epilogue_call * static_cast<double>(units * ceil_div(std::min<int64_t>(b.nc, c.n), at_once));
   cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments),
                             {rows, std::min<int64_t>(b.nc, c.n), AOTC_BYTES_SUMS}, 4, 16, machine);
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

@@ -16,14 +16,14 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   r.fit = fits_scratch(scratch);
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
-  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), columns = std::min<int64_t>(b.nc, c.n);
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
+  const int64_t columns = std::min<int64_t>(b.nc, c.n);
   double cycles = static_cast<double>(c.batch * m_blocks * n_blocks) * byte_tile_cycles(rows, columns, c.k, machine);
   cycles += static_cast<double>(c.batch) * byte_panel_cycles(c.n * c.segments, c.k, m_blocks, machine);
   if (rows > 4 && columns > 2 * AOTC_PANEL_N && c.k % 512 == 0)
     cycles += u.byte_copy * static_cast<double>(c.batch * c.m * c.k * std::min<int64_t>(machine.cores, n_blocks));
-  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  cycles += tile_unit_cycles(units, machine);
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

@@ -2,6 +2,7 @@
 // What the forms of matrix products have in common: sizes, weights in panels, the call and the config of library_abi.h.
 #include "aotc/detail/library_abi.h"
 #include "forms/cpu/config.h"
+#include "forms/cpu/cost.h"
 #include "forms/form.h"
 
 namespace aotc::forms::cpu {
@@ -17,6 +18,14 @@ struct ProductSizes {
   bool finishes = false;  ///< register tiles carry out the epilogues (forms/cpu/finish.h)
 };
 ProductSizes product_sizes(const loop::MatmulKernel& k, const SymTable& syms);
+/// Units of mc rows and nc columns; rows: of one, where they are alike.
+struct ProductUnits {
+  int64_t m_blocks, n_blocks, units, rows;
+};
+inline ProductUnits units_of(const ProductSizes& c, int64_t mc, int64_t nc) {
+  const int64_t m_blocks = ceil_div(c.m, mc), n_blocks = ceil_div(c.n, nc) * c.segments;
+  return {m_blocks, n_blocks, c.batch * m_blocks * n_blocks, ceil_div(c.m, m_blocks)};
+}
 std::string product_contract(const loop::MatmulKernel& k, const SymTable& syms);
 
 /// The panel form of operand b where it can be stored so and either is `wanted` so or already read so by other code.

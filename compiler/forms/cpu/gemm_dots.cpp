@@ -73,7 +73,7 @@ class GemmDots final : public FormOf<MatmulKernel> {
         const double across = u.dots_across - u.dots_across_saved * std::max(blocked(p.m), blocked(p.n));
         double cycles = sums * (steps * std::max(1.0, loads) + across) + static_cast<double>(units) * (u.unit + u.epilogue_call);
         cycles += reread_cycles(p, t, s.machine);
-        all.push_back({pack(*this, t), Fit::yes(), cycles * imbalance(units, s.machine) * u.ns_per_cycle});
+        all.push_back({pack(*this, t), Fit::yes(), shared_ns(cycles, units, s.machine)});
       }
     return all;
   }

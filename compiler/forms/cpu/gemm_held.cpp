@@ -60,8 +60,8 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const aotc_gemm_config config = config_of(t);
-  const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 32), blocks = ceil_div(rows, 32);
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, t.mc, t.nc);
+  const int64_t steps = ceil_div(c.k, 32), blocks = ceil_div(rows, 32);
   const int64_t parts = aotc_gemm_held_parts(c.k), panels = ceil_div(c.n, int64_t{AOTC_PANEL_N}) * c.segments;
   const double passes = static_cast<double>(c.batch * m_blocks * blocks * panels * parts);
   const double each = static_cast<double>(steps) / static_cast<double>(parts);
@@ -75,8 +75,8 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   // Copies of A are kept over the columns.
   cycles += (c.a_rows_contiguous ? u.amx_copy : u.amx_transpose) * static_cast<double>(c.m * c.k * c.batch) *
             static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
-  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, machine.cores)) * u.amx_shape;
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  cycles += tile_unit_cycles(units, machine);
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

@@ -22,22 +22,22 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   r.fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&cfg, c.k));
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
-  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows + 1, tile_rows(machine));
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
+  const int64_t tiles = ceil_div(rows + 1, tile_rows(machine));
   const int64_t columns = ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments, panels = columns / AOTC_PANEL_N;
   const double batch = static_cast<double>(c.batch), weights = static_cast<double>(columns * c.k);
   const double arithmetic =
       weights * static_cast<double>((rows + 1) * m_blocks) / u.int8_macs + static_cast<double>(tiles * m_blocks * panels) * u.byte_tile;
   const double memory =
       weights / u.byte_memory_bytes + weights * static_cast<double>(m_blocks - 1) / u.byte_l3_bytes;  // for each block of rows again
-  double cycles = batch * (std::max(arithmetic, memory) + u.shorter_shown * std::min(arithmetic, memory));
+  double cycles = batch * overlapped(arithmetic, memory, u.shorter_shown);
   // Rows are kept over the columns; each thread rounds its own.
   cycles += batch * static_cast<double>(c.m) * (u.int8_round * static_cast<double>(c.k) + u.int8_row) *
             static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
   if (rows * c.k * (machine.has(Feature::AVX512_VNNI) ? 1 : 2) > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
   cycles += static_cast<double>(units) * u.unit;
   cycles += u.epilogue_call * static_cast<double>(m_blocks * panels * c.batch);
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

@@ -24,8 +24,8 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const int threads = machine.cores;
-  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 64);
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
+  const int64_t steps = ceil_div(c.k, 64);
   const double m = static_cast<double>(c.m), n = static_cast<double>(c.n * c.segments), k = static_cast<double>(c.k);
   const double batch = static_cast<double>(c.batch);
   double cycles = static_cast<double>(c.batch * c.segments * m_blocks) * tile_cycles(rows, c.n, steps, machine);
@@ -33,8 +33,8 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   // Rows are kept over the columns; each thread rounds its own.
   cycles += batch * m * (u.int8_round * k + u.int8_row) * static_cast<double>(std::min<int64_t>(threads, n_blocks));
   cycles += batch * m * n * u.int8_scale;
-  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, threads)) * u.amx_shape;
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  cycles += tile_unit_cycles(units, machine);
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

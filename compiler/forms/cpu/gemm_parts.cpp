@@ -58,8 +58,8 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   r.fit = fits_scratch(scratch_of(t, c.k, kernel.a.prologue.has_value()));
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
-  const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), depth = ceil_div(c.k, 32) * 32, chunk = std::min<int64_t>(depth, t.kp);
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, t.mc, t.nc);
+  const int64_t depth = ceil_div(c.k, 32) * 32, chunk = std::min<int64_t>(depth, t.kp);
   const int64_t chunks = ceil_div(depth, chunk), tiles = ceil_div(rows, 16),
                 tile_rows = std::max<int64_t>(8, ceil_div(rows, tiles)) * tiles;
   const double blocks = static_cast<double>(c.batch * m_blocks), cols = static_cast<double>(ceil_div(c.n, 16) * 16 * c.segments);
@@ -85,10 +85,8 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
             u.epilogue_call * blocks * cols / double{AOTC_PANEL_N} * static_cast<double>(ceil_div(rows, 32));
   cycles +=
       epilogue_cycles(static_cast<double>(c.m * c.batch), cols, {32, AOTC_PANEL_N, 1024}, 4, lanes_of(c.dtype, machine).width, machine);
-  const int64_t bytes = c.n * c.k * c.segments * 4;
-  cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) /
-            (bytes <= machine.l2_bytes / 2 ? u.weight_l2_bytes : u.weight_far_bytes);
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  cycles += again_cycles(c.n * c.k * c.segments * 4, c.batch, m_blocks - 1, machine);
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

@@ -21,8 +21,8 @@ Candidate estimate(const Form& form, const ProductSizes& c, int bits, const Mach
   r.fit = fits_scratch(aotc_gemm_quant_scratch_bytes(&cfg, c.k));
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
-  const int64_t m_blocks = ceil_div(c.m, b.mc), n_blocks = ceil_div(c.n, b.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), tiles = ceil_div(rows, tile_rows(machine)) * m_blocks;
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
+  const int64_t tiles = ceil_div(rows, tile_rows(machine)) * m_blocks;
   const double weights = static_cast<double>(ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments) * static_cast<double>(c.k);
   const double batch = static_cast<double>(c.batch);
   // A tile of few rows waits for its weights, and does not hide them behind arithmetic.
@@ -35,7 +35,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, int bits, const Mach
   if (rows * ceil_div(c.k, AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK_BYTES > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
   cycles += static_cast<double>(units) * u.unit;
   cycles += u.epilogue_call * static_cast<double>(m_blocks * ceil_div(c.n, AOTC_PANEL_N) * c.segments * c.batch);
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

@@ -118,8 +118,8 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
                 ? refuse("blocks of {} of k have more error than those of {}; max-autotune judges them", t.kc, kBlock)
                 : fits_scratch(scratch);
     if (!r.fit) return r;
-    const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-    const int64_t rows = ceil_div(c.m, m_blocks), pairs = ceil_div(rows, 2 * lanes_of(c.dtype, machine).mr), even = even_up(rows);
+    const auto [m_blocks, n_blocks, units, rows] = units_of(c, t.mc, t.nc);
+    const int64_t pairs = ceil_div(rows, 2 * lanes_of(c.dtype, machine).mr), even = even_up(rows);
     const int64_t panels = ceil_div(c.n, AOTC_PANEL_N), lone = lone_panels(c.n, t.nc), k_blocks = ceil_div(c.k, t.kc);
     const double width = static_cast<double>(lanes_of(c.dtype, machine).width), blocks = static_cast<double>(c.batch * m_blocks);
     const double vecs = static_cast<double>(AOTC_PANEL_N) / width;  // of a panel
@@ -136,10 +136,8 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
     cycles += static_cast<double>(units) * u.unit + u.epilogue_call * blocks * static_cast<double>(c.segments * panels) / 2;
     cycles += epilogue_cycles(static_cast<double>(c.m * c.batch), static_cast<double>(c.n * c.segments), {rows, 2 * AOTC_PANEL_N, 4096}, 4,
                               lanes_of(c.dtype, machine).width, machine);
-    const int64_t bytes = c.n * c.k * c.segments * 4;
-    cycles += static_cast<double>(bytes * c.batch) * static_cast<double>(m_blocks - 1) /
-              (bytes <= machine.l2_bytes / 2 ? u.weight_l2_bytes : u.weight_far_bytes);
-    r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+    cycles += again_cycles(c.n * c.k * c.segments * 4, c.batch, m_blocks - 1, machine);
+    r.cost_ns = shared_ns(cycles, units, machine);
     return r;
   }
 };

@@ -62,8 +62,8 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const int threads = machine.cores;
-  const int64_t m_blocks = ceil_div(c.m, t.mc), n_blocks = ceil_div(c.n, t.nc) * c.segments, units = c.batch * m_blocks * n_blocks;
-  const int64_t rows = ceil_div(c.m, m_blocks), steps = ceil_div(c.k, 32);
+  const auto [m_blocks, n_blocks, units, rows] = units_of(c, t.mc, t.nc);
+  const int64_t steps = ceil_div(c.k, 32);
   const double m = static_cast<double>(c.m), n = static_cast<double>(c.n * c.segments), k = static_cast<double>(c.k);
   const double batch = static_cast<double>(c.batch);
 
@@ -80,8 +80,8 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
     cycles += (c.b_rows_contiguous ? u.amx_copy : u.amx_transpose) * n * k * batch;
     if (t.nc * steps * 64 > machine.l2_bytes / 2) cycles *= u.amx_panels_beyond_l2;
   }
-  cycles += static_cast<double>(units) * u.unit + static_cast<double>(std::min<int64_t>(units, threads)) * u.amx_shape;
-  r.cost_ns = cycles * imbalance(units, machine) * u.ns_per_cycle;
+  cycles += tile_unit_cycles(units, machine);
+  r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 

@@ -107,8 +107,8 @@ class Mma final : public FormOf<AttentionKernel> {
         std::max(1.0, std::floor(static_cast<double>(u.registers) / ((held + u.attention_registers) * shape.threads())));
     const double resident =
         std::max(1.0, std::min({by_registers, std::floor(static_cast<double>(m.shared_bytes) / bytes), u.attention_blocks}));
-    const double blocks = static_cast<double>(tiles) * t.split, share = std::min(resident, std::max(1.0, blocks / m.cores));
-    const double waves = std::max(1.0, blocks / (m.cores * resident)), together = 1 + 2 * std::max(0.0, blocks / m.cores - 1);
+    const double blocks = static_cast<double>(tiles) * t.split, share = beside(blocks, resident, m.cores);
+    const double waves = rounds(blocks, m.cores * resident), together = 1 + 2 * std::max(0.0, blocks / m.cores - 1);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
     const double seen = k.causal ? kBelowDiagonal : k.shown ? kShown : 1.0;
     const double steps = std::ceil(static_cast<double>(keys) * seen / step_keys / t.split);
@@ -146,7 +146,7 @@ class Plain final : public FormOf<AttentionKernel> {
     const double rows = static_cast<double>(at_least_one(rows_of(k), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
     const double channels = static_cast<double>(at_least_one(k.head_dim + k.v_dim, s));
     const double blocks = std::ceil(rows / emit::cuda::kPlainAttentionRows) * static_cast<double>(at_least_one(k.batch * k.kv_heads, s));
-    const double waves = std::ceil(blocks / (s.machine.cores * u.plain_attention_blocks)), wide = k.dtype == DType::f64 ? 2 : 1;
+    const double waves = whole_rounds(blocks, s.machine.cores * u.plain_attention_blocks), wide = k.dtype == DType::f64 ? 2 : 1;
     const double step =
         emit::cuda::kPlainAttentionRows * 32.0 * channels * u.plain_attention_mac * wide / (u.lanes * u.clock) + u.plain_attention_step;
     return {{{this, {}}, Fit::yes(), u.launch + waves * 4 * std::ceil(keys / 32) * step}};

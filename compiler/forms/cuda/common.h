@@ -5,6 +5,7 @@
 
 #include "base/uarch.h"
 #include "forms/form.h"
+#include "forms/roofline.h"
 
 namespace aotc::forms::cuda {
 

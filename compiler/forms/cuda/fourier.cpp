@@ -108,7 +108,7 @@ class Fourier final : public FormOf<LibraryKernel> {
     const double resident = std::max(
         1.0, std::min({std::floor(static_cast<double>(u.threads) / threads),
                        std::floor(static_cast<double>(u.shared_of_processor) / static_cast<double>(shared + u.shared_of_driver)), 16.0}));
-    const double rounds = std::max(1.0, blocks / (resident * s.machine.cores));
+    const double rounds = cuda::rounds(blocks, resident * s.machine.cores);
     const double each = static_cast<double>(points) / t.team / 8;                                // butterflies of 8 of a thread
     const double busy = std::min(resident, std::ceil(blocks / s.machine.cores)) * threads / 32;  // warps of a multiprocessor
     const double pass = u.fourier_pass + each * (u.fourier_butterfly + u.fourier_warp * busy);

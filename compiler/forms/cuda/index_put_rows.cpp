@@ -34,9 +34,8 @@ class IndexPutRows final : public FormOf<LibraryKernel> {
     // A block begins, looks at the entries behind its own, and moves a part of a row.
     const GpuCosts& u = gpu_costs(s.machine);
     const double entries = n(d.entries), bytes = 2 * entries * n(d.free) * static_cast<double>(dtype_bytes(k.params.begin()->dtype));
-    const double waves = std::ceil(entries * n(chunks(d)) / (s.machine.cores * u.index_put_blocks));
-    const double ns = waves * (u.index_put_begin + std::ceil(entries / kBlockThreads) * u.index_put_look) +
-                      bytes / static_cast<double>(s.machine.bytes_per_ns);
+    const double waves = whole_rounds(entries * n(chunks(d)), s.machine.cores * u.index_put_blocks);
+    const double ns = waves * (u.index_put_begin + std::ceil(entries / kBlockThreads) * u.index_put_look) + memory_ns(bytes, s.machine);
     return {{{this, {}}, Fit::yes(), u.launch + ns}};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {

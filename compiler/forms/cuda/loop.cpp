@@ -189,7 +189,7 @@ class LoopForm : public FormOf<LoopKernel> {
     std::vector<Candidate> all;
     const double bytes = static_cast<double>(moved_bytes(k, s.syms)), launch_ns = gpu_costs(s.machine).launch;
     for (const Shape& shape : shapes(k, s)) {
-      const double ns = launch_ns + bytes / static_cast<double>(s.machine.bytes_per_ns) * slowness(k, shape, s) + waits_ns(k, shape, s);
+      const double ns = launch_ns + memory_ns(bytes, s.machine) * slowness(k, shape, s) + waits_ns(k, shape, s);
       all.push_back({pack(*this, shape), fits_memory(k, shape, s), ns * (1 + kLater * static_cast<double>(all.size()))});
     }
     return all;
@@ -376,7 +376,7 @@ class Row final : public LoopForm {
     const double iterations = points / (shape.threads * shape.lanes * shape.blocks);
     if (t.scans && shape.blocks == 1) {  // rows that find no room wait for others
       const int each = emit::cuda::neighbours_of_scan(s.syms.hint(k.inner.empty() ? Expr(1) : k.inner.back().extent), shape.threads);
-      const double rounds = std::max(1.0, rows * shape.threads / (s.machine.cores * u.loop_scan_threads));
+      const double rounds = cuda::rounds(rows * shape.threads, s.machine.cores * u.loop_scan_threads);
       return rounds * (u.loop_round + std::ceil(iterations / each) * (u.loop_scan + u.loop_next * each));
     }
     if (t.scans) return together + iterations * u.loop_scan;

@@ -146,7 +146,7 @@ class Mma final : public FormOf<MatmulKernel> {
     const int64_t by_registers = u.registers / (int64_t{registers_of(t)} * t.threads());
     const double resident = static_cast<double>(std::max<int64_t>(1, std::min({by_memory, by_registers, int64_t{4}})));
     const double blocks = static_cast<double>(blocks_of(z, t) * t.split), slots = static_cast<double>(m.cores) * resident;
-    const double waves = std::max(blocks / slots, 1.0);
+    const double waves = rounds(blocks, slots);
     const double whole =
         blocks > slots ? std::max(waves, static_cast<double>(ceil_div(static_cast<int64_t>(blocks), static_cast<int64_t>(slots)))) : 1.0;
     // Smaller tiles are bound by what they load. Float32 is taken apart by the ordinary units.
@@ -158,7 +158,7 @@ class Mma final : public FormOf<MatmulKernel> {
     const double loads = static_cast<double>(t.block_m + t.block_n) * depth * static_cast<double>(dtype_bytes(k.in));
     // Elements of b that each block computes, several instructions each.
     const double made = k.b.prologue ? u.mma_made * t.block_n * depth / (u.lanes * u.clock) : 0;
-    const double share = std::min(resident, std::max(1.0, blocks / m.cores));
+    const double share = beside(blocks, resident, m.cores);
     // Epilogues of blocks after the first, whose sums go through shared memory.
     double finish = 1;
     for (const loop::Segment& segment : k.segments) finish = std::max(finish, wgmma_finish(segment.epilogue, m));

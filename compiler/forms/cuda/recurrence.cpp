@@ -43,7 +43,7 @@ class Recurrence final : public FormOf<LibraryKernel> {
       for (int blocks : {1, 2, 4, 8}) {
         if (wide && rows > 2) continue;  // of shared memory
         const double clusters = static_cast<double>((batch + rows - 1) / rows);
-        const double waves = std::max(1.0, clusters * blocks / s.machine.cores);
+        const double waves = rounds(clusters * blocks, s.machine.cores);
         const double tiles = static_cast<double>((hidden + RecurrenceCode::kUnits - 1) / RecurrenceCode::kUnits + blocks - 1) / blocks;
         const double weights =
             static_cast<double>(width) * gates(k) * RecurrenceCode::kUnits * dtype_bytes(dtype(k)) / u.recurrence_bytes;  // a tile's, ns

@@ -119,7 +119,7 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
   static double cost_ns(const LibraryKernel& k, const Site& s, const Layer& l, const Share& t, const Held& held) {
     const GpuCosts& u = gpu_costs(s.machine);
     const double clusters = std::ceil(static_cast<double>(at_least_one(k.sizes[1], s)) / t.rows);
-    const double waves = std::ceil(clusters * t.blocks / s.machine.cores);
+    const double waves = whole_rounds(clusters * t.blocks, s.machine.cores);
     // A scheduler issues a warp's products, the sums of its parts and its cells; what waits for each other takes the rest.
     const double warps = std::max(u.held_least_warps, held.threads / 128.0), own_rows = std::max(1, t.rows * 4 / t.parts),
                  wide = l.bytes == 8 ? 2 : 1;

@@ -68,7 +68,7 @@ class Updates : public FormOf<LibraryKernel> {
       const double block =
           u.scatter_piece_begin + std::ceil(updates / u.scatter_chunk) * u.scatter_chunk_ns + kept * u.scatter_kept + own * u.scatter_own;
       all.push_back({pack(*this, Order::piece(places, frees)), Fit::yes(),
-                     u.launch + std::ceil(blocks / (s.machine.cores * u.scatter_pieces)) * block});
+                     u.launch + whole_rounds(blocks, s.machine.cores * u.scatter_pieces) * block});
     }
     return all;
   }

@@ -38,7 +38,7 @@ class ScatterLast final : public FormOf<LibraryKernel>, public Repeated {
     const auto n = [&](const Expr& e) { return static_cast<double>(at_least_one(e, s)); };
     const GpuCosts& u = gpu_costs(s.machine);
     const double bytes = n(d.lines) * (n(d.extent) * u.scatter_last_element + n(d.updates()) * u.scatter_last_update);
-    return {{{this, {}}, Fit::yes(), u.launch + 3 * u.next_launch + bytes / static_cast<double>(s.machine.bytes_per_ns)}};
+    return {{{this, {}}, Fit::yes(), u.launch + 3 * u.next_launch + memory_ns(bytes, s.machine)}};
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
     const ScatterDims d = ScatterDims::of(k);

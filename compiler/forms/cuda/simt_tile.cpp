@@ -36,7 +36,7 @@ double simt_cost(const SimtChoice& t, int64_t m, int64_t n, int64_t k, int64_t b
   auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   const double blocks = static_cast<double>(ceil_div(m, t.block_m) * ceil_div(n, t.block_n) * batch);
   const double resident = std::max(1.0, std::min(static_cast<double>(u.threads) / t.threads() / 2, blocks / machine.cores));
-  const double waves = std::max(1.0, std::ceil(blocks / (machine.cores * resident)));
+  const double waves = whole_rounds(blocks, machine.cores * resident);
   const double wide = dtype_bytes(acc) == 8 ? 2 : 1;
   // Instructions of one thread for one k: products, reads of its tile, its share of the loads.
   const double instructions = wide * t.thread_m * t.thread_n + 1.0 * (t.thread_m + t.thread_n) +

@@ -57,7 +57,7 @@ class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
     for (const Piece& p : kPieces) {
       const double pieces = std::ceil(n / static_cast<double>(p.entries()));
       const double room = std::max(1.0, u.dealt_threads / p.threads), blocks = lines * pieces / s.machine.cores;  // of one processor
-      const double rounds = std::max(1.0, std::ceil(blocks / room)), together = std::min(room, std::max(1.0, std::ceil(blocks)));
+      const double rounds = whole_rounds(blocks, room), together = std::min(room, std::max(1.0, std::ceil(blocks)));
       const double deal = u.dealt_rank * static_cast<double>(p.entries()) / 128 * together + u.dealt_count * pieces * kDigits / p.threads;
       all.push_back({pack(*this, p), Fit::yes(), u.launch + passes(k) * 2 * (u.dealt_launch + rounds * (u.dealt_begin + deal / 2))});
     }

@@ -64,7 +64,7 @@ class SortPacked final : public FormOf<LibraryKernel> {
                             (blocks > 1 ? u.packed_cluster : 0);
         const double at_once =
             std::max(1.0, u.packed_at_once * static_cast<double>(std::min<int64_t>(u.threads / threads, 8)));  // blocks of one processor
-        c.cost_ns = u.launch + std::max(1.0, std::ceil(lines * blocks / (s.machine.cores * at_once))) * line;
+        c.cost_ns = u.launch + whole_rounds(lines * blocks, s.machine.cores * at_once) * line;
         all.push_back(std::move(c));
       }
     return all;

@@ -80,7 +80,7 @@ class SortRadix final : public FormOf<LibraryKernel> {
       const int64_t in_one = std::min<int64_t>(u.threads / p.threads, s.machine.shared_bytes / p.shared_bytes());
       const double at_once = std::max(1.0, u.radix_at_once * static_cast<double>(in_one));  // blocks of one processor
       const double pass = u.radix_rank * p.each * p.threads / 128 + (p.blocks > 1 ? u.radix_cluster : 0);
-      c.cost_ns = u.launch + u.radix_begin + std::max(1.0, std::ceil(lines * p.blocks / (s.machine.cores * at_once))) * passes * pass;
+      c.cost_ns = u.launch + u.radix_begin + whole_rounds(lines * p.blocks, s.machine.cores * at_once) * passes * pass;
       all.push_back(std::move(c));
     }
     return all;

@@ -164,7 +164,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double steps = static_cast<double>(ceil_div(ceil_div(w.k, w.deep()), t.split));
   const double turns = std::ceil(blocks / cores),
                rounds = std::ceil(blocks / (cores * resident));  // tiles of a processor, and one after another
-  const double beside = std::min(resident, std::max(1.0, blocks / cores));
+  const double beside = cuda::beside(blocks, resident, cores);
   const double together = t.groups > 1 && !t.ping_pong ? 1 + u.wg_together / t.cols : 1;
   // Copies write a stage, and every instruction reads its 64 lines and all columns; of few bits, lines are read once.
   const double lines = t.left_bits ? 32 : w.products > 1 && w.a_across_k ? 64 * kConflict : 64;
