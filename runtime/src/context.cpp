@@ -429,6 +429,7 @@ void context_destroy(aotc_context* c) {
   {
     const CudaScope scope(c->model->cuda);
     if (c->latest && c->model->cuda) cuda_wait(c->model->cuda, c->stream);
+    weights_read(c);
     states_destroy(c);
     model_free_block(*c->model, &c->workspace);
     model_free_block(*c->model, &c->staging);

@@ -71,9 +71,10 @@ enum class StateMap : uint8_t {
 
 struct aotc_context {
   aotc_model* model;
-  aotc::rt::WeightSet* weights;  ///< that the call under way reads (WeightsInUse)
-  uint64_t weights_version;      ///< of the latest run
-  aotc_context* next_of_model;   ///< of WeightSets::contexts
+  aotc::rt::WeightSet* weights;         ///< that the call under way reads (WeightsInUse)
+  aotc::rt::WeightSet* queued_weights;  ///< GPU: that what is queued on the stream may still read, or null; atomic
+  uint64_t weights_version;             ///< of the latest run
+  aotc_context* next_of_model;          ///< of WeightSets::contexts
   uint32_t* busy;      ///< ContextLock: 1 while a call is under way in this process; in a page of the process, where there are such pages.
                        ///< There busy[1] is 1 in the process that made the context, and 0 in a child of fork
   uint32_t busy_word;  ///< where there are none

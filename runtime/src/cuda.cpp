@@ -17,6 +17,9 @@ constexpr unsigned kPortableMapped = 0x1 | 0x2;  // CU_MEMHOSTALLOC_PORTABLE | D
 constexpr int kDefaultSharedLimit = 48 * 1024;
 constexpr int kMemoryType = 2, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
 constexpr CUresult kInvalidValue = 1, kOutOfMemory = 2;
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr uint64_t kAlignRun = 4096;
+constexpr char kCopyingWeights[] = "copying the weights";
 
 struct Image {
   const aotc_module_desc* part;
@@ -105,34 +108,33 @@ WeightRun weight_run(const aotc_module_desc& part, uint32_t first) {
   return run;
 }
 
-/// The weights of this part alone, which shares the blob with others.
-aotc_status upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t* blob, const uint8_t** weight_at) {
-  constexpr uint64_t kAlignRun = 4096;
+/// What the weights of a part take on the device.
+uint64_t device_bytes(const aotc_module_desc& part) {
   uint64_t total = 0;
   for (uint32_t i = 0; i < part.n_weights;) {
     const WeightRun run = weight_run(part, i);
     total = align_up(total, kAlignRun) + (run.end_byte - run.begin_byte);
     i = run.end;
   }
-  if (total == 0) return AOTC_STATUS_OK;
-  void* at = nullptr;
-  RT_TRY(cuda_alloc(cuda, total, "the weights", &at));
-  cuda->weights = address(at);
-  cuda->weights_bytes = total;
+  return total;
+}
+
+/// The weights of this part alone, which shares the blob with others.
+aotc_status copy_weights(Cuda* cuda, CUstream stream, const aotc_module_desc& part, const uint8_t* blob, uint8_t* at,
+                         const uint8_t** weight_at) {
   uint64_t to = 0;
   for (uint32_t i = 0; i < part.n_weights;) {
     const WeightRun run = weight_run(part, i);
     to = align_up(to, kAlignRun);
     const uint64_t bytes = run.end_byte - run.begin_byte;
-    if (bytes)
-      RT_TRY(cuda_check(cuda, cuda->driver.copy_in(cuda->weights + to, blob + run.begin_byte, bytes, nullptr), "copying the weights"));
-    for (; i < run.end; ++i) weight_at[i] = static_cast<const uint8_t*>(at) + to + (part.weights[i].offset - run.begin_byte);
+    if (bytes) RT_TRY(cuda_check(cuda, cuda->driver.copy_in(address(at + to), blob + run.begin_byte, bytes, stream), kCopyingWeights));
+    for (; i < run.end; ++i) weight_at[i] = at + to + (part.weights[i].offset - run.begin_byte);
     to += bytes;
   }
-  return cuda_check(cuda, cuda->driver.stream_wait(nullptr), "copying the weights");
+  return cuda_check(cuda, cuda->driver.stream_wait(stream), kCopyingWeights);
 }
 
-aotc_status fill(Cuda* cuda, const aotc_module_desc& part, int32_t ordinal, const uint8_t* weights, const uint8_t** weight_at) {
+aotc_status fill(Cuda* cuda, const aotc_module_desc& part, int32_t ordinal) {
   Image found;
   cuda->ordinal = ordinal;
   RT_TRY(load_driver(&cuda->driver));
@@ -144,8 +146,7 @@ aotc_status fill(Cuda* cuda, const aotc_module_desc& part, int32_t ordinal, cons
   RT_TRY(cuda_check(cuda, cuda->driver.retain(&cuda->context, cuda->device), "taking the device"));
   const CudaScope scope(cuda);
   RT_TRY(scope.status());
-  RT_TRY(load_functions(cuda, part, *found.image));
-  return upload(cuda, part, weights, weight_at);
+  return load_functions(cuda, part, *found.image);
 }
 
 }  // namespace
@@ -167,10 +168,10 @@ aotc_status cuda_probe(const aotc_module_desc& artifact, int32_t ordinal, const 
   return AOTC_STATUS_OK;
 }
 
-aotc_status cuda_open(const aotc_module_desc& part, int32_t device, const uint8_t* weights, const uint8_t** weight_at, Cuda** out) {
+aotc_status cuda_open(const aotc_module_desc& part, int32_t device, Cuda** out) {
   Cuda* cuda = take<Cuda>(1);
   if (!cuda) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
-  const aotc_status status = fill(cuda, part, device, weights, weight_at);
+  const aotc_status status = fill(cuda, part, device);
   if (status != AOTC_STATUS_OK) {
     cuda_close(cuda);
     return status;
@@ -184,7 +185,6 @@ void cuda_close(Cuda* cuda) {
   if (cuda->context) {
     {
       const CudaScope scope(cuda);
-      if (cuda->weights) cuda->driver.mem_free(cuda->weights);
       for (uint32_t i = 0; i < cuda->n_modules; ++i) cuda->driver.module_unload(cuda->modules[i]);
     }
     cuda->driver.release(cuda->device);
@@ -194,9 +194,25 @@ void cuda_close(Cuda* cuda) {
   free(cuda);
 }
 
+aotc_status cuda_upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t* weights, const uint8_t** weight_at, Block* out) {
+  *out = Block{};
+  const uint64_t bytes = device_bytes(part);
+  if (bytes == 0) return AOTC_STATUS_OK;
+  CUstream stream;
+  void* at = nullptr;
+  RT_TRY(cuda_check(cuda, cuda->driver.stream_create(&stream, kNonBlocking), kCopyingWeights));
+  aotc_status status = cuda_alloc(cuda, bytes, "the weights", &at);
+  if (status == AOTC_STATUS_OK) status = copy_weights(cuda, stream, part, weights, static_cast<uint8_t*>(at), weight_at);
+  cuda->driver.stream_destroy(stream);
+  if (status == AOTC_STATUS_OK)
+    *out = {at, bytes};
+  else if (at)
+    cuda_free(cuda, at);
+  return status;
+}
+
 const char* cuda_target(const Cuda& cuda) { return cuda.target; }
 bool cuda_overlaps(const Cuda& cuda) { return cuda.overlaps; }
-uint64_t cuda_weights_bytes(const Cuda& cuda) { return cuda.weights_bytes; }
 
 aotc_status cuda_alive(const Cuda& cuda) {
   const CUresult lost = load_acquire(&cuda.lost);

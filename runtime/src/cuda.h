@@ -6,6 +6,7 @@
 
 #include "aotc/aotc.h"
 #include "aotc/detail/plan_format.h"
+#include "memory.h"
 
 namespace aotc::rt {
 
@@ -14,15 +15,17 @@ struct Cuda;  ///< a model on its device
 /// The part of an artifact that GPU `device` of this machine runs best. INCOMPATIBLE with a reason; DEVICE when the driver fails.
 aotc_status cuda_probe(const aotc_module_desc& artifact, int32_t device, const aotc_module_desc** part);
 
-/// Retains the primary context, loads the part's image, uploads its weights and writes where they are (n_weights). The current context
-/// stays as it was.
-aotc_status cuda_open(const aotc_module_desc& module, int32_t device, const uint8_t* weights, const uint8_t** weight_at, Cuda** out);
+/// Retains the primary context and loads the part's image. The current context stays as it was.
+aotc_status cuda_open(const aotc_module_desc& module, int32_t device, Cuda** out);
 void cuda_close(Cuda* cuda);
+
+/// Copies the part's weights to a block on the device, empty where there are none, and writes where they are (n_weights). On a stream of
+/// its own: what other streams hold goes on.
+aotc_status cuda_upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t* weights, const uint8_t** weight_at, Block* out);
 
 /// Whether its kernels wait for the step before themselves.
 bool cuda_overlaps(const Cuda& cuda);
 const char* cuda_target(const Cuda& cuda);  ///< "sm_90a"
-uint64_t cuda_weights_bytes(const Cuda& cuda);
 
 /// DEVICE_LOST once the device was lost; else OK.
 aotc_status cuda_alive(const Cuda& cuda);

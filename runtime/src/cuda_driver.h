@@ -97,6 +97,8 @@ static_assert(sizeof(CopyNode) == 200 && sizeof(KernelNode) == 72 && sizeof(Fill
   X(copy_out, "cuMemcpyDtoHAsync_v2", (void*, CUdeviceptr, size_t, CUstream))                                     \
   X(copy_on, "cuMemcpyDtoDAsync_v2", (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                \
   X(fill, "cuMemsetD8Async", (CUdeviceptr, unsigned char, size_t, CUstream))                                      \
+  X(stream_create, "cuStreamCreate", (CUstream*, unsigned))                                                       \
+  X(stream_destroy, "cuStreamDestroy_v2", (CUstream))                                                             \
   X(stream_wait, "cuStreamSynchronize", (CUstream))                                                               \
   X(stream_capturing, "cuStreamIsCapturing", (CUstream, int*))                                                    \
   X(event_create, "cuEventCreate", (CUevent*, unsigned))                                                          \
@@ -147,8 +149,6 @@ struct Cuda {
   CUmodule* modules;  ///< one a kernel, of which n_modules are loaded
   uint32_t n_modules;
   CUfunction* functions;
-  CUdeviceptr weights;
-  uint64_t weights_bytes;
   bool overlaps;  ///< the code is of an architecture whose kernels wait for the step before themselves
   CUresult lost;  ///< the error after which nothing works; atomic
   char target[16];

@@ -124,8 +124,8 @@ void method_free(Method* method) {
 }
 
 void model_free(aotc_model* model) {
-  cuda_close(model->cuda);
   weight_sets_free(model);
+  cuda_close(model->cuda);
   for (uint32_t i = 0; model->state_dims && i < model->module->n_states; ++i) free(model->state_dims[i]);
   for (uint32_t m = 0; model->methods && m < model->module->n_methods && model->methods[m].desc; ++m) method_free(&model->methods[m]);
   free(model->state_dims);
@@ -208,13 +208,15 @@ aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc
   RT_TRY(check_format(artifact));
   RT_TRY(choose_part(artifact, &options, &model->device, &model->module));
   const aotc_module_desc& part = *model->module;
-  if (!is_gpu(part)) {
+  if (is_gpu(part)) {
+    RT_TRY(cuda_open(part, model->device, &model->cuda));
+  } else {
     RT_TRY(choose_isa(part, options, &model->isa));
     model->free_denormals = free_denormals(kHardware);
   }
   if (!survey(part, model)) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
   RT_TRY(weight_sets_create(model, options));
-  model->weights_bytes = model->cuda ? cuda_weights_bytes(*model->cuda) : part.weights_bytes;
+  model->weights_bytes = model->cuda ? model->sets.current->own.bytes : part.weights_bytes;
   return AOTC_STATUS_OK;
 }
 

@@ -237,11 +237,9 @@ aotc_status patch_graph(aotc_context* c, ShapeEntry* e, bool* fits) {
 
 /// The steps as one launch, where that is wanted and can be; else *done is false and nothing is queued. A shape gets its graph with its
 /// second run.
-aotc_status run_as_graph(aotc_context* c, ShapeEntry* e, bool* done) {
+aotc_status run_as_graph(aotc_context* c, ShapeEntry* e, bool capturing, bool* done) {
   *done = false;
   if (!c->wants_graphs || e->graph_refused || e->runs == 0) return AOTC_STATUS_OK;
-  bool capturing;
-  RT_TRY(cuda_is_capturing(c->model->cuda, c->stream, &capturing));
   if (capturing) return AOTC_STATUS_OK;  // the caller makes a graph of the steps
   bool fits = e->graph != nullptr;
   aotc_status status = fits ? patch_graph(c, e, &fits) : AOTC_STATUS_OK;
@@ -339,8 +337,10 @@ aotc_status take_gpu_fault(aotc_context* c) {
 }
 
 aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out, Stop* stop) {
-  bool staged = false;
+  bool staged = false, capturing = false;
   RT_TRY(take_gpu_fault(c));  // of an earlier run
+  RT_TRY(cuda_is_capturing(c->model->cuda, c->stream, &capturing));
+  RT_TRY(weights_queued(c, capturing));
   ++c->queued;
   RT_TRY(check_pointers(*c, e, in, out));
   RT_TRY(stage(c, *e, in, out, &staged));
@@ -350,7 +350,7 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   bool done;
   uint32_t queued = 0;
   if (stop && should_stop(stop)) return end_early(c, e, in, out, *stop, 0);
-  aotc_status status = run_as_graph(c, e, &done);
+  aotc_status status = run_as_graph(c, e, capturing, &done);
   if (status == AOTC_STATUS_OK && !done) status = run_one_by_one(c, e, stop, &queued);
   if (status == AOTC_STATUS_OK && !done && stop && has_stopped(*stop)) return end_early(c, e, in, out, *stop, queued);
   if (status == AOTC_STATUS_OK && staged) status = unstage(c, *e, out);
@@ -361,6 +361,7 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
     } else {
       status = take_gpu_fault(c);
       c->queued = 0;
+      weights_read(c);
       if (status == AOTC_STATUS_OK) swap_states(c, *e);
     }
   } else if (status == AOTC_STATUS_OK) {
@@ -390,6 +391,7 @@ aotc_status context_synchronize(aotc_context* c) {
   RT_TRY(cuda_wait(c->model->cuda, c->stream));
   const aotc_status status = take_gpu_fault(c);
   c->queued = 0;
+  weights_read(c);
   return status;
 }
 

@@ -28,7 +28,12 @@ class Lock {
 };
 
 void set_free(const aotc_model& model, WeightSet* set, bool taken) {
-  block_free(model.allocator, AOTC_DEVICE_HOST, &set->own);
+  if (model.cuda && set->own.base) {
+    const CudaScope scope(model.cuda);
+    cuda_free(model.cuda, set->own.base);
+  } else {
+    block_free(model.allocator, AOTC_DEVICE_HOST, &set->own);
+  }
   weights_close(&set->weights, model.allocator, taken);
   free(set->at);
   free(set);
@@ -74,6 +79,21 @@ aotc_status place(const aotc_model& model, WeightSet* set) {
   return AOTC_STATUS_OK;
 }
 
+/// To the device. What was read from memory or by a function is needed on the host only for what states begin with.
+aotc_status upload(const aotc_model& model, WeightSet* set) {
+  const aotc_module_desc& part = *model.module;
+  {
+    const CudaScope scope(model.cuda);
+    RT_TRY(scope.status());
+    RT_TRY(cuda_alive(*model.cuda));
+    RT_TRY(cuda_upload(model.cuda, part, set->weights.data, set->at, &set->own));
+  }
+  bool needed = false;
+  for (uint32_t s = 0; s < part.n_states; ++s) needed = needed || part.states[s].initial_weight >= 0;
+  if (!needed) weights_close(&set->weights, model.allocator, true);
+  return AOTC_STATUS_OK;
+}
+
 aotc_status fill(aotc_model* model, const aotc_model_options& options, const aotc_weights_source& source, WeightSet* set) {
   const aotc_module_desc& part = *model->module;
   bool given;
@@ -84,8 +104,7 @@ aotc_status fill(aotc_model* model, const aotc_model_options& options, const aot
   RT_TRY(given ? weights_open(part, source, verify, model->allocator, &set->weights) : weights_open_own(part, options, &set->weights));
   set->at = take<const uint8_t*>(part.n_weights);
   if (!set->at) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
-  if (is_gpu(part)) return cuda_open(part, model->device, set->weights.data, set->at, &model->cuda);
-  return place(*model, set);
+  return model->cuda ? upload(*model, set) : place(*model, set);
 }
 
 aotc_status set_create(aotc_model* model, const aotc_model_options& options, const aotc_weights_source* given, WeightSet** out) {
@@ -106,8 +125,9 @@ WeightSet* take_unused(WeightSets* sets) {
   WeightSet* unused = nullptr;
   for (WeightSet** at = &sets->retired; *at;) {
     WeightSet* const set = *at;
-    bool used = set == sets->trimmed;
-    for (aotc_context* c = sets->contexts; c && !used; c = c->next_of_model) used = __atomic_load_n(&c->weights, __ATOMIC_SEQ_CST) == set;
+    bool used = set == sets->trimmed || __atomic_load_n(&set->captured, __ATOMIC_SEQ_CST);
+    for (aotc_context* c = sets->contexts; c && !used; c = c->next_of_model)
+      used = __atomic_load_n(&c->weights, __ATOMIC_SEQ_CST) == set || __atomic_load_n(&c->queued_weights, __ATOMIC_SEQ_CST) == set;
     if (used) {
       at = &set->next;
       continue;
@@ -178,8 +198,6 @@ uint64_t weights_version(aotc_model* model) {
 }
 
 aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, uint64_t* version) {
-  if (model->cuda)
-    return fail(AOTC_STATUS_INCOMPATIBLE, "weights of a model on a GPU are given when it is made (aotc_model_options.weights)");
   WeightSets& sets = model->sets;
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.flags = model->flags;
@@ -255,6 +273,26 @@ aotc_status trim_weights(aotc_model* model, uint64_t* bytes) {
   free(fresh);
   if (bytes) *bytes = given;
   return AOTC_STATUS_OK;
+}
+
+aotc_status weights_queued(aotc_context* c, bool capturing) {
+  WeightSet* const set = c->weights;
+  if (capturing) {
+    __atomic_store_n(&set->captured, true, __ATOMIC_SEQ_CST);
+    return AOTC_STATUS_OK;
+  }
+  if (c->queued_weights == set) return AOTC_STATUS_OK;
+  if (c->queued_weights) {
+    RT_TRY(cuda_wait(c->model->cuda, c->stream));
+    weights_read(c);
+  }
+  exchange(&c->queued_weights, set);
+  return AOTC_STATUS_OK;
+}
+
+void weights_read(aotc_context* c) {
+  WeightSet* const set = exchange(&c->queued_weights, static_cast<WeightSet*>(nullptr));
+  if (set && __atomic_load_n(&c->model->sets.current, __ATOMIC_SEQ_CST) != set) free_unused(c->model);
 }
 
 // A run says which set it is about to read, then looks whether that is still the model's: whoever retires a set after that sees the run.

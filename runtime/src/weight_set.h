@@ -14,7 +14,8 @@ struct WeightSet {
   uint64_t version;  ///< of its content
   uint64_t number;   ///< of this model's sets that no other has: where its weights are
   Weights weights;
-  Block own;           ///< a copy of what of the weights is this part's, or empty
+  Block own;           ///< a copy of what of the weights is this part's, on the model's device, or empty
+  bool captured;       ///< GPU: a graph of the caller's may read it whenever he launches that; atomic
   const uint8_t** at;  ///< per weight, on the model's device
   WeightSet* next;     ///< of those that are no longer the model's
 };
@@ -43,6 +44,12 @@ aotc_status swap_weights(aotc_model* model, const aotc_weights_source* given, ui
 
 /// Gives memory of the model's weights back to the system, *bytes of it; runs read them from the file again.
 aotc_status trim_weights(aotc_model* model, uint64_t* bytes);
+
+/// GPU: the set of the run under way is what its stream reads from now on. What the stream still holds on an earlier one is waited for.
+/// capturing: the stream records the run for a graph of the caller's.
+aotc_status weights_queued(aotc_context* context, bool capturing);
+/// GPU: nothing that the context queued reads weights any more.
+void weights_read(aotc_context* context);
 
 /// The model's set, as context.weights, for the length of a call that has the context. Neither locks nor allocates, unless it was the last
 /// call on a set that is no longer the model's.

@@ -22,7 +22,8 @@ static struct {
   int device, host;
 } blocks[MAX_BLOCKS];
 static void* stack[16];
-static int depth, retained, lost, fail_launch, fail_wait, launches, overlapping, encoded, minor_version, major_version = 9, events_alive;
+static int depth, retained, lost, fail_launch, fail_wait, launches, overlapping, encoded, minor_version, major_version = 9, events_alive,
+                                                                                                         streams_alive, waits;
 static int calls_until_failure = -1, failure;
 static void* capturing;
 static int launches_until_set = -1;
@@ -46,6 +47,8 @@ int fake_encoded(void) { return encoded; }         /* tensor maps made */
 int fake_depth(void) { return depth; }
 int fake_retained(void) { return retained; }
 int fake_events(void) { return events_alive; }
+int fake_streams(void) { return streams_alive; }
+int fake_waits(void) { return waits; }
 int fake_blocks(void) {
   int n = 0, i;
   for (i = 0; i < MAX_BLOCKS; ++i) n += blocks[i].base != NULL;
@@ -182,8 +185,16 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n, void* stream) {
   TRY_READY;
   return within(to, n) ? (memset((void*)to, value, n), OK) : illegal();
 }
+int cuStreamCreate(void** stream, unsigned flags) {
+  TRY_READY;
+  if (flags != 1) return INVALID_VALUE; /* others wait for the caller's streams */
+  ++streams_alive;
+  return *stream = calloc(1, 1), OK;
+}
+int cuStreamDestroy_v2(void* stream) { return free(stream), --streams_alive, lost; }
 int cuStreamSynchronize(void* stream) {
   TRY_READY;
+  ++waits;
   if (fail_wait) {
     lost = fail_wait;
     fail_wait = 0;

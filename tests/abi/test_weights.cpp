@@ -9,31 +9,12 @@
 #include <thread>
 
 #include "aotc/aotc.hpp"
-#include "aotc/detail/blob_hash.h"
 #include "toy.h"
+#include "toy_weights.h"
 
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr uint64_t kLayout = 0x70070070;
-constexpr size_t kBlobBytes = 192;
-
-/// The content of a weights file for toy.c: its own table with `more` added to each element; the state "runs" starts at 100 + more.
-std::string weights_of(int more, uint64_t layout = kLayout) {
-  std::string blob(kBlobBytes, '\0');
-  float table[4][8];
-  for (int c = 0; c < 8; ++c)
-    for (int r = 0; r < 4; ++r) table[r][c] = static_cast<float>((r < 3 ? r + 1 : c) + more);
-  const int64_t start = 100 + more;
-  std::memcpy(blob.data(), table, sizeof table);
-  std::memcpy(blob.data() + 128, &start, sizeof start);
-  aotc_weights_trailer trailer{};
-  std::memcpy(trailer.magic, AOTC_WEIGHTS_MAGIC, 8);
-  trailer.hash = aotc_blob_hash(blob.data(), blob.size());
-  trailer.layout = layout, trailer.bytes = blob.size();
-  return blob + std::string(reinterpret_cast<const char*>(&trailer), sizeof trailer);
-}
 
 /// Which weights the answer was computed with: what weights_of was given; -1: with no one set.
 int set_of(const ToyCall& call) {
@@ -108,7 +89,7 @@ uint64_t resident_bytes() {
 
 TEST_CASE("a model is made with other weights: from a file, a descriptor, memory, a function") {
   Loaded toy(toy_path());
-  const std::string content = weights_of(40);
+  const std::string content = toy_weights(40);
   const File file(content);
   const std::string path = file.path.string();
   const int fd = open(path.c_str(), O_RDONLY);
@@ -133,7 +114,7 @@ TEST_CASE("a model is made with other weights: from a file, a descriptor, memory
       CHECK(set_of_run(toy.api, context) == 40);
       aotc_model_info info = AOTC_MODEL_INFO_INIT;
       CHECK(toy.api->model_get_info(model, &info) == AOTC_STATUS_OK);
-      CHECK((info.weights_version == 1 && info.weights_layout == kLayout));
+      CHECK((info.weights_version == 1 && info.weights_layout == kToyLayout));
       toy.api->context_destroy(context);
       toy.api->model_destroy(model);
     }
@@ -147,7 +128,7 @@ TEST_CASE("runs that begin after a swap take the new weights, in every context, 
   aotc_context* other = nullptr;
   REQUIRE(toy.api->context_create(s.model, nullptr, &other) == AOTC_STATUS_OK);
   CHECK((set_of_run(toy.api, s.context) == 0 && set_of_run(toy.api, other, 9) == 0));
-  const std::string content = weights_of(7);
+  const std::string content = toy_weights(7);
   uint64_t version = 0;
   const aotc_weights_source source = from_memory(content);
   REQUIRE(toy.api->model_swap_weights(s.model, &source, &version) == AOTC_STATUS_OK);
@@ -172,7 +153,7 @@ TEST_CASE("runs that begin after a swap take the new weights, in every context, 
 TEST_CASE("weights that do not fit are refused, and the model keeps those that it has") {
   Loaded toy(toy_path());
   Session s(toy.api);
-  const std::string good = weights_of(7), another = weights_of(7, kLayout + 1), cut = good.substr(0, 100), longer = good + "x";
+  const std::string good = toy_weights(7), another = toy_weights(7, kToyLayout + 1), cut = good.substr(0, 100), longer = good + "x";
   std::string damaged = good;
   damaged[5] = static_cast<char>(damaged[5] ^ 1);
   const auto refused = [&](aotc_weights_source source, aotc_status status, const std::string& why) {
@@ -214,11 +195,11 @@ TEST_CASE("weights that do not fit are refused, and the model keeps those that i
 TEST_CASE("memory that is lent is released once, with the last run on it") {
   Loaded toy(toy_path());
   struct alignas(64) Lent {
-    char bytes[kBlobBytes + sizeof(aotc_weights_trailer)];
+    char bytes[kToyBlobBytes + sizeof(aotc_weights_trailer)];
     int released = 0;
   } lent[2];
   for (int i = 0; i < 2; ++i) {
-    const std::string content = weights_of(1 + i);
+    const std::string content = toy_weights(1 + i);
     std::memcpy(lent[i].bytes, content.data(), content.size());
   }
   const auto source = [](Lent& l) {
@@ -247,10 +228,10 @@ TEST_CASE("memory that is lent is released once, with the last run on it") {
 TEST_CASE("a run under way keeps its weights, which go when it ends") {
   Loaded toy(toy_path());
   struct alignas(64) Lent {
-    char bytes[kBlobBytes + sizeof(aotc_weights_trailer)];
+    char bytes[kToyBlobBytes + sizeof(aotc_weights_trailer)];
     int released = 0;
   } lent;
-  const std::string content = weights_of(5), next = weights_of(6);
+  const std::string content = toy_weights(5), next = toy_weights(6);
   std::memcpy(lent.bytes, content.data(), content.size());
   aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
   source.data = lent.bytes, source.bytes = sizeof lent.bytes, source.user = &lent;
@@ -293,7 +274,7 @@ TEST_CASE("threads run while weights are swapped: every answer is of one set, an
   aotc_model* model = nullptr;
   REQUIRE(toy.api->model_create(nullptr, &model) == AOTC_STATUS_OK);
   constexpr int kThreads = 4, kSets = 3;
-  const File files[kSets] = {File(weights_of(1000), "a"), File(weights_of(2000), "b"), File(weights_of(3000), "c")};
+  const File files[kSets] = {File(toy_weights(1000), "a"), File(toy_weights(2000), "b"), File(toy_weights(3000), "c")};
   std::atomic<bool> stop{false};
   std::atomic<int> wrong{0}, backwards{0};
   std::atomic<int64_t> runs{0};
@@ -346,7 +327,7 @@ TEST_CASE("threads run while weights are swapped: every answer is of one set, an
 TEST_CASE("threads that swap at once each get a version of their own") {
   Loaded toy(toy_path());
   Session s(toy.api);
-  const std::string content = weights_of(9);
+  const std::string content = toy_weights(9);
   constexpr int kThreads = 4, kSwaps = 100;
   std::vector<uint64_t> versions[kThreads];
   std::vector<std::thread> threads;
@@ -372,8 +353,8 @@ TEST_CASE("the C++ wrapper swaps from a path, memory and a function") {
   aotc::host::Context context;
   REQUIRE(aotc::host::Model::load(toy_path(), &model));
   REQUIRE(model.context(&context));
-  const std::string content = weights_of(11), second = weights_of(12);
-  const File file(weights_of(13));
+  const std::string content = toy_weights(11), second = toy_weights(12);
+  const File file(toy_weights(13));
   uint64_t version = 0;
   REQUIRE(model.swap_weights(content.data(), content.size(), &version));
   CHECK((version == 2 && set_of_run(model.api(), context.get()) == 11));

@@ -126,6 +126,7 @@ static const aotc_module_desc cpu_part = {
     .n_isas = 1,
     .weights_begin = &blob,
     .weights_bytes = sizeof blob,
+    .weights_layout = 0x70070071,
 };
 /* A later architecture's code, and text for the driver's compiler. */
 static const aotc_cuda_image later_images[] = {{10, 0, 'a', 0, cubins}, {10, 0, 0, 1, cubins}};
@@ -143,6 +144,7 @@ static const aotc_module_desc later_part = {
     .n_cuda_kernels = 2,
     .weights_begin = &blob,
     .weights_bytes = sizeof blob,
+    .weights_layout = 0x70070071,
     .next = &cpu_part,
 };
 #endif
@@ -162,6 +164,7 @@ const aotc_module_desc aotc_module = {
     .n_cuda_kernels = 2,
     .weights_begin = &blob,
     .weights_bytes = sizeof blob,
+    .weights_layout = 0x70070071,
 #ifdef TOY_CPU_PART
     .next = &later_part,
 #endif

@@ -5,7 +5,7 @@ import numpy as np
 
 HOST = -1
 CODES = {1: "?", 2: "u1", 3: "i1", 4: "i2", 5: "i4", 6: "i8", 7: "f2", 8: "u2", 9: "f4", 10: "f8", 11: "c8", 12: "c16"}  # bfloat16 travels as its bits
-BF16 = 8
+BF16, F32 = 8, 9
 
 
 class Tensor(c.Structure):

@@ -491,8 +491,10 @@ typedef struct aotc_api {
    * keep those that they began with, whose memory goes when the last of them ends. A run has all its weights of one set. States keep their
    * content; state_reset and context_create take their initial content from the new set. source NULL: the artifact's own weights again.
    * *version (may be NULL): of the set, one more than that of the latest swap. Any thread; swaps come one after another. On failure the
-   * model keeps the weights that it has. INCOMPATIBLE: the weights are another artifact's, or the model is on a GPU; NOT_FOUND: no such
-   * file; DAMAGED: cut off or, with AOTC_WEIGHTS_VERIFY, not what was written; OUT_OF_MEMORY; what `read` returned. */
+   * model keeps the weights that it has. INCOMPATIBLE: the weights are another artifact's; NOT_FOUND: no such file; DAMAGED: cut off or,
+   * with AOTC_WEIGHTS_VERIFY, not what was written; OUT_OF_MEMORY; DEVICE; what `read` returned. GPU: the old set's memory goes when each
+   * context that has queued runs on it runs again, is synchronized or destroyed; that of a set whose runs the caller captured into a graph
+   * stays as long as the model. */
   aotc_status (*model_swap_weights)(aotc_model* model, const aotc_weights_source* source, uint64_t* version);
   /* Gives the memory of a model's weights back to the system: for a model that will not run for a while. Pages of the artifact or of a
    * weights file leave the process; the system keeps them as long as it has room, and the next run brings back those that it reads, from
