@@ -423,7 +423,8 @@ class Emitter {
     for (const Isa isa : in_.target.isas) {
       std::vector<std::string> functions, configs;
       for (const auto& [symbol, library] : shared_.kernels()) {
-        functions.push_back(library ? kernels::library_symbol(symbol, isa) : emit::cpu::kernel_function(symbol, isa));
+        const Isa code = in_.target.numerics.reproducible ? kernels::reproducible_isa(symbol, isa) : isa;
+        functions.push_back(library ? kernels::library_symbol(symbol, code) : emit::cpu::kernel_function(symbol, isa));
         declare(functions.back());
       }
       uint32_t needs = 0;

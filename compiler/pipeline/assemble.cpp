@@ -9,6 +9,7 @@
 #include "artifact/tables.h"
 #include "emit/blob.h"
 #include "emit/cpu/module.h"
+#include "emit/cpu/unit.h"
 #include "emit/toolchain.h"
 
 namespace aotc::pipeline {
@@ -107,8 +108,7 @@ Assembled assemble(const AssembleInput& in, PhaseClock& clock,
     }
     for (size_t m = 0; m < part.methods.size(); ++m)
       for (emit::cpu::SourceUnit& u : emit::cpu::emit_module(part.methods[m].module, part.target.isas)) {
-        // The compiler contracts vectors and the rows left over beside them unlike each other.
-        if (part.target.numerics.reproducible) u.flags.insert(u.flags.end(), {"-ffp-contract=off", "-DAOTC_EXPLICIT_FMA"});
+        if (part.target.numerics.reproducible) u.flags = emit::cpu::reproducible_flags(std::move(u.flags));
         units.push_back({m == 0 ? u.name : part.methods[m].name + "." + u.name, std::move(u.source), std::move(u.flags)});
       }
     units.push_back(

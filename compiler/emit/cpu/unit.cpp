@@ -31,6 +31,12 @@ std::vector<std::string> unit_flags(FeatureSet features) {
   return flags;
 }
 
+std::vector<std::string> reproducible_flags(std::vector<std::string> flags) {
+  std::erase_if(flags, [](const std::string& f) { return f.starts_with("-march=") || f.starts_with("-mprefer-") || f == "-mavx512bf16"; });
+  flags.insert(flags.end(), {"-march=x86-64-v3", "-ffp-contract=off", "-DAOTC_EXPLICIT_FMA"});
+  return flags;
+}
+
 std::string unit_source(const std::vector<std::string>& functions) {
   std::string s = "#include \"aotc/detail/kernel_abi.h\"\n#include \"vec/vec_reduce.h\"\n";
   for (const std::string& f : functions) s += "\n" + f;

@@ -138,6 +138,7 @@ class Gemm : public FormOf<MatmulKernel> {
             Tile t;
             t.mr = static_cast<int>(lanes.mr), t.nv = 2, t.mc = mc, t.nc = nc, t.pack_a = pack_a;
             t.kc = balanced_kc(c.k, about);
+            if (kernel.ordered && about != 256) continue;  // the same pieces of k on all machines
             // Dynamic sizes of k beyond the tuned one still go in pieces of a few thousand.
             // A's rows of a block stay in L2, the panels of B that are made here stream from beyond it.
             int64_t room = std::max<int64_t>(s.machine.l2_bytes * 2 / ((mc + 16) * ab), 1024);

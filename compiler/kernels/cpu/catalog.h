@@ -79,6 +79,11 @@ inline LibraryEntry library_entry(std::string_view base, FeatureSet have) {
 }
 inline LibraryEntry library_entry(std::string_view base, Isa isa) { return library_entry(base, features_of(isa)); }
 inline Isa library_isa(std::string_view base, Isa isa) { return library_entry(base, isa).isa; }
+/// Whose entry serves `isa` where results have the same bits on all machines: products and convolutions sum in the order of k, others
+/// across lanes, by AVX2's eight.
+inline Isa reproducible_isa(std::string_view base, Isa isa) {
+  return base.starts_with("aotc_gemm_") || base.starts_with("aotc_conv_") ? isa : Isa::avx2;
+}
 /// The name of that entry: "aotc_gemm_f32_avx512".
 inline std::string library_symbol(std::string_view base, Isa isa) {
   const LibraryEntry e = library_entry(base, isa);
