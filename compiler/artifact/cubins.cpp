@@ -204,7 +204,9 @@ Cubins compile_cubins(const std::vector<std::string>& sources, const std::vector
     const std::string &sm = sms[i / sources.size()], &source = sources[i % sources.size()], &name = names[i % sources.size()];
     std::string& to = made.of[i / sources.size()][i % sources.size()];
     const Digest key = emit::CacheKey(headers_key).add(source).add(sm).digest();
-    if (std::optional<std::string> known = cache.take(key)) {
+    if (std::optional<std::string> given = options.given ? options.given(source, sm) : std::nullopt) {
+      to = std::move(*given);
+    } else if (std::optional<std::string> known = cache.take(key)) {
       to = std::move(*known);
       ++cached;
     } else {

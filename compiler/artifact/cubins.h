@@ -2,6 +2,7 @@
 // The CUDA C++ of a part's kernels, and their machine code: compiled one by one, in parallel, through the cache of objects.
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct CubinOptions {
   std::vector<bool> patient;  ///< by kernel; those beyond its end are not
   /// Told of a kernel that is waited for: after 10 s, and whenever the time has doubled. One thread at a time.
   std::function<void(const std::string& line)> waiting;
+  /// Machine code of a kernel's text that is there already, or nothing. May be null.
+  std::function<std::optional<std::string>(const std::string& source, const std::string& sm)> given;
   WorkerCommand worker = own_worker("cubin-worker");
 };
 /// A kernel on which NVRTC crashed, twice and the second time in a fresh process, or took longer than a limit.

@@ -10,6 +10,7 @@
 #include "base/parts.h"
 #include "emit/c_string.h"
 #include "emit/cpu/module.h"
+#include "graph/custom_op.h"
 #include "graph/states.h"
 #include "kernels/cpu/catalog.h"
 #include "plan/slots.h"
@@ -450,6 +451,14 @@ class Emitter {
     out_ += array("aotc_isa_table", "isas", tables);
   }
 
+  /// Code of the user's own that is compiled already has its own name for it.
+  static std::string function_of(const MethodPlans& m, const plan::KernelConfig& c) {
+    const auto* k = c.joined ? nullptr : std::get_if<loop::LibraryKernel>(&m.module.kernels[c.kernel]);
+    if (!k || k->algorithm != "custom") return c.symbol;
+    const CustomCuda code = parse_custom_cuda(std::get<std::string>(k->attrs.at(Attr::kind)));
+    return code.header.empty() ? code.function : c.symbol;
+  }
+
   void cuda() {
     std::vector<std::string> images, functions;
     for (const CudaImage& i : in_.cuda_images) {
@@ -469,7 +478,7 @@ class Emitter {
     }
     for (const MethodPlans& m : in_.methods)
       for (const plan::KernelConfig& c : m.plans.configs)
-        functions.push_back(Initialiser().add("name", emit::c_string(c.symbol)).add("max_smem_bytes", c.max_smem_bytes).str());
+        functions.push_back(Initialiser().add("name", emit::c_string(function_of(m, c))).add("max_smem_bytes", c.max_smem_bytes).str());
     n_cuda_kernels_ = functions.size();
     out_ += array("aotc_cuda_image", "cuda_images", images) + array("aotc_cuda_kernel", "cuda_kernels", functions);
   }

@@ -196,7 +196,12 @@ void call_code(Rule& r, const Kernels& all, const Kernel& k) {
       launch[CustomLaunch::block + i] = k.cuda->block[i];
     }
     launch[CustomLaunch::shared] = use.count(k.cuda->shared, 0), launch[CustomLaunch::gpu_scratch] = use.count(k.cuda->scratch, 0);
-    attrs[Attr::kind] = fmt::format("{} {}", own::cuda_header(k.cuda->source), k.cuda->function);
+    const std::vector<size_t>& compiled = k.cuda->binaries;
+    attrs[Attr::kind] =
+        custom_cuda_text({compiled.empty() ? own::cuda_header(k.cuda->source) : "", {compiled.begin(), compiled.end()}, k.cuda->function});
+    if (!compiled.empty() &&
+        std::any_of(use.numbers.begin(), use.numbers.end(), [](const CustomNumber& n) { return n.kind == CustomNumber::Kind::text; }))
+      r.refuse("an argument is text, which compiled kernels are not given");
   }
   attrs[Attr::op] = k.op;
   attrs[Attr::types] = custom_types_text(types);

@@ -84,4 +84,23 @@ std::vector<DType> parse_custom_types(const std::string& text) {
   return types;
 }
 
+std::string custom_cuda_text(const CustomCuda& code) {
+  return json{{"header", code.header}, {"binaries", code.binaries}, {"function", code.function}}.dump();
+}
+
+CustomCuda parse_custom_cuda(const std::string& text) {
+  const json j = json::parse(text, nullptr, false);
+  AOTC_CHECK(j.is_object() && j.size() == 3, "'{}' is no kernel for GPUs", text);
+  return {j.at("header").get<std::string>(), j.at("binaries").get<std::vector<int64_t>>(), j.at("function").get<std::string>()};
+}
+
+constexpr std::string_view kCompiled = "// compiled ";
+
+std::string compiled_text(const CustomCuda& code) { return std::string(kCompiled) + custom_cuda_text(code) + "\n"; }
+
+std::optional<CustomCuda> parse_compiled_text(const std::string& text) {
+  if (!text.starts_with(kCompiled)) return std::nullopt;
+  return parse_custom_cuda(text.substr(kCompiled.size()));
+}
+
 }  // namespace aotc

@@ -46,7 +46,8 @@ struct CpuCode {
   Formula work, grain, scratch;
 };
 struct CudaCode {
-  size_t source = 0;  ///< of Kernels::cuda_sources
+  size_t source = 0;             ///< of Kernels::cuda_sources
+  std::vector<size_t> binaries;  ///< or of Kernels::cuda_binaries, one an architecture
   std::string function;
   std::array<Formula, 3> grid;
   std::array<int64_t, 3> block = {1, 1, 1};
@@ -54,6 +55,14 @@ struct CudaCode {
 };
 struct CudaSource {
   std::string file, text;
+  uint64_t hash = 0;
+};
+
+/// A cubin, or PTX, which the driver compiles where it runs.
+struct CudaBinary {
+  std::string file, code;  ///< PTX: with the zero that ends it
+  bool ptx = false;
+  std::string architecture;  ///< "90a"
   uint64_t hash = 0;
 };
 
@@ -74,6 +83,7 @@ struct Kernels {
   std::vector<Kernel> rows;  ///< of one operator: the first that takes its tensors
   std::vector<CodeFile> codes;
   std::vector<CudaSource> cuda_sources;
+  std::vector<CudaBinary> cuda_binaries;
 
   bool has(std::string_view target) const;
   Loc at(const std::string& path) const { return {file, path, "", ""}; }
@@ -86,6 +96,15 @@ std::string entry_symbol(const Kernels& all, size_t code, std::string_view funct
 std::string cuda_header(size_t source);
 /// CUDA code with the sources in the place of their #include.
 std::string with_cuda_sources(const Kernels& all, std::string code);
+
+/// What a file's bytes are; or that they are neither.
+Result<CudaBinary> read_machine_code(std::string file, std::string bytes);
+bool has_function(const CudaBinary& binary, const std::string& function);
+/// Whether every GPU that runs code for `sm` ("sm_90a", "compute_90") runs it.
+bool runs_on(const CudaBinary& binary, const std::string& sm);
+/// The code for `sm` of a kernel whose CUDA text is compiled_text (graph/custom_op.h); nothing: it has another. Throws Diagnostic where
+/// there is none for it.
+std::optional<std::string> compiled_code(const Kernels& all, const std::string& source, const std::string& sm);
 
 /// Reads and checks the file, and reads the files that it names. Throws Diagnostic with the JSON path: bad_input for what the description
 /// says, io for files.

@@ -256,20 +256,40 @@ class Reader {
     if (!fits) throw j.fault(fmt::format("{} is no object file for x86-64", code.file)).note("expected what cc -c -fPIC makes");
   }
 
-  CudaCode cuda(const JsonRef& j) {
-    check_keys(j, {"source", "function", "grid", "block", "shared_bytes", "scratch_bytes"});
-    CudaCode c;
-    const std::string file = path(j["source"], kMostSourceBytes);
-    c.source = k_.cuda_sources.size();
+  size_t cuda_source(const JsonRef& j) {
+    const std::string file = path(j, kMostSourceBytes);
     for (size_t i = 0; i < k_.cuda_sources.size(); ++i)
-      if (k_.cuda_sources[i].file == file) c.source = i;
-    if (c.source == k_.cuda_sources.size()) {
-      CudaSource s{file, read_file(file), 0};
-      s.hash = aotc_blob_hash(s.text.data(), s.text.size());
-      if (s.text.find('\0') != std::string::npos) throw j["source"].fault(fmt::format("{} is no text", file));
-      k_.cuda_sources.push_back(std::move(s));
+      if (k_.cuda_sources[i].file == file) return i;
+    CudaSource s{file, read_file(file), 0};
+    s.hash = aotc_blob_hash(s.text.data(), s.text.size());
+    if (s.text.find('\0') != std::string::npos) throw j.fault(fmt::format("{} is no text", file));
+    k_.cuda_sources.push_back(std::move(s));
+    return k_.cuda_sources.size() - 1;
+  }
+
+  size_t cuda_binary(const JsonRef& j, const std::string& function) {
+    const std::string file = path(j, kMostFileBytes);
+    size_t at = 0;
+    while (at < k_.cuda_binaries.size() && k_.cuda_binaries[at].file != file) ++at;
+    if (at == k_.cuda_binaries.size()) {
+      Result<CudaBinary> b = read_machine_code(file, read_file(file));
+      if (!b) throw j.fault(b.why()).note("expected what nvcc -cubin or -ptx makes");
+      b->hash = aotc_blob_hash(b->code.data(), b->code.size());
+      k_.cuda_binaries.push_back(std::move(*b));
     }
+    if (!has_function(k_.cuda_binaries[at], function))
+      throw j.fault(fmt::format("{} has no kernel '{}'", file, function)).note("expected extern \"C\" __global__ (aotc/own_kernel.h)");
+    return at;
+  }
+
+  CudaCode cuda(const JsonRef& j) {
+    check_keys(j, {"source", "cubin", "function", "grid", "block", "shared_bytes", "scratch_bytes"});
+    CudaCode c;
+    const auto source = member(j, "source"), cubin = member(j, "cubin");
+    if (source.has_value() == cubin.has_value()) throw j.fault("expected one of \"source\" and \"cubin\"");
+    if (source) c.source = cuda_source(*source);
     c.function = function(j["function"]);
+    if (cubin) each(*cubin, 16, [&](const JsonRef& file) { c.binaries.push_back(cuda_binary(file, c.function)); });
     size_t n = 0;
     c.grid.fill(constant_formula(1, j.path()));
     each(j["grid"], 3, [&](const JsonRef& g) { c.grid[n++] = formula(g); });

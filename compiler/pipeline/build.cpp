@@ -47,6 +47,7 @@ std::vector<NamedFile> files_read(const BuildOptions& o) {
     files.push_back({"--kernels", own->file});
     for (const own::CodeFile& c : own->codes) files.push_back({"--kernels", c.file});
     for (const own::CudaSource& c : own->cuda_sources) files.push_back({"--kernels", c.file});
+    for (const own::CudaBinary& c : own->cuda_binaries) files.push_back({"--kernels", c.file});
   }
   return files;
 }

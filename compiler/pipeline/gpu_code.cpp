@@ -103,7 +103,9 @@ artifact::CudaCode gpu_code(const loop::Module& module, const plan::PlanSet& pla
   if (!keep.empty()) emit::write_file(keep, artifact::cuda_prelude() + fmt::format("{}", fmt::join(code.sources, "")));
   std::vector<std::string> names;
   for (const plan::KernelConfig& c : plans.configs) names.push_back(c.symbol);
-  code.cubins = artifact::compile_cubins(code.sources, names, target.sms, options);
+  artifact::CubinOptions with_given = options;
+  if (own) with_given.given = [own](const std::string& source, const std::string& sm) { return own::compiled_code(*own, source, sm); };
+  code.cubins = artifact::compile_cubins(code.sources, names, target.sms, with_given);
   return code;
 }
 

@@ -62,7 +62,14 @@ json own_kernels(const Front& front) {
       if (!all.codes.at(k.cpu->code).flags.empty()) row["cpu"]["flags"] = all.codes.at(k.cpu->code).flags;
     }
     if (k.cuda) {
-      row["cuda"] = file(all.cuda_sources.at(k.cuda->source).file, all.cuda_sources.at(k.cuda->source).hash);
+      if (k.cuda->binaries.empty()) row["cuda"] = file(all.cuda_sources.at(k.cuda->source).file, all.cuda_sources.at(k.cuda->source).hash);
+      for (const size_t b : k.cuda->binaries) {  // the first as what stands there, further ones beside it
+        const json compiled = file(all.cuda_binaries.at(b).file, all.cuda_binaries.at(b).hash);
+        if (b == k.cuda->binaries.front())
+          row["cuda"] = compiled;
+        else
+          row["cuda"]["others"].push_back(compiled);
+      }
       row["cuda"]["function"] = k.cuda->function;
     }
     rows.push_back(std::move(row));

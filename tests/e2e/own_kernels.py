@@ -5,6 +5,8 @@ objects and static libraries; what is refused, with its exit code, its place and
 """
 import argparse
 import concurrent.futures
+import ctypes
+import glob
 import json
 import os
 import shutil
@@ -47,6 +49,15 @@ def narrow(x: Tensor) -> Tensor:
 @narrow.register_fake
 def _(x):
     return x.new_empty(x.shape[0], x.shape[1] // 2)
+
+@torch.library.custom_op("own::numbers", mutates_args=())
+def numbers(x: Tensor, n: int, scale: float, on: bool, steps: List[int], weights: List[float], y: Optional[Tensor], bias: Optional[Tensor]) -> Tensor:
+    factor = scale * n + sum(weights) + steps[0] * 3 + steps[1] + (100 if on else 0)
+    return x * factor + (0 if bias is None else bias)
+
+@numbers.register_fake
+def _(x, n, scale, on, steps, weights, y, bias):
+    return torch.empty_like(x)
 
 @torch.library.custom_op("own::clip", mutates_args=())
 def clip(x: Tensor, y: Tensor, limit: float = 0.5) -> Tensor:
@@ -104,8 +115,101 @@ __device__ void narrow(const aotc_op_args* a) {
 '''
 
 
+NUMBERS_CU = r'''
+#include "aotc/own_kernel.h"
+// x, bias, result; 2 + 1 + 2 sizes, n, scale, on, steps, weights
+extern "C" __global__ void numbers(const __grid_constant__ aotc_op_launch<3, 12> a) {
+  const int64_t *w = a.words + 5, count = a.words[0] * a.words[1];
+  const double factor = __longlong_as_double(w[1]) * static_cast<double>(w[0]) + __longlong_as_double(w[5]) + __longlong_as_double(w[6]) +
+                        static_cast<double>(w[3] * 3 + w[4] + (w[2] ? 100 : 0));
+  const float *x = static_cast<const float*>(a.data[0]), *bias = static_cast<const float*>(a.data[1]);
+  float *out = static_cast<float*>(a.data[2]), *scratch = static_cast<float*>(a.scratch);
+  extern __shared__ float block[];
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x) {
+    block[threadIdx.x] = scratch[i] = static_cast<float>(x[i] * factor);
+    out[i] = scratch[i] + bias[i % a.words[1]];
+  }
+  if (a.words[0] != a.words[3] || a.words[1] != a.words[4]) *a.fault = 1;
+}
+'''
+
+
+class Nvrtc:
+    """NVIDIA's compiler for kernels, where the environment of the test has it."""
+
+    def __init__(self):
+        found = [f for folder in sys.path for f in sorted(glob.glob(os.path.join(folder, "nvidia", "c*", "lib", "libnvrtc.so.1[0-9]")))]
+        self.library = ctypes.CDLL(found[-1]) if found else None
+
+    def compile(self, text, include, architecture, kind):
+        """kind: "CUBIN" or "PTX". The headers are those of the runtime; of the C library's, NVRTC has none."""
+        names = ["stdint.h", "aotc/own_kernel.h", "aotc/dtype.h"]
+        texts = ["typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; typedef long long int64_t; typedef unsigned long long uint64_t;"]
+        texts += [open(os.path.join(include, n)).read() for n in names[1:]]
+        program, strings = ctypes.c_void_p(), lambda all: (ctypes.c_char_p * len(all))(*[s.encode() for s in all])
+
+        def call(name, *arguments):
+            if code := getattr(self.library, "nvrtc" + name)(*arguments):
+                log = ctypes.create_string_buffer(1 << 16)
+                self.library.nvrtcGetProgramLog(program, log)
+                raise AssertionError(f"nvrtc{name}: {code}\n{log.value.decode()}")
+
+        call("CreateProgram", ctypes.byref(program), text.encode(), b"own.cu", len(names), strings(texts), strings(names))
+        options = [f"--gpu-architecture={architecture}", "--std=c++17"]
+        call("CompileProgram", program, len(options), strings(options))
+        size = ctypes.c_size_t()
+        call(f"Get{kind}Size", program, ctypes.byref(size))
+        out = ctypes.create_string_buffer(size.value)
+        call("Get" + kind, program, out)
+        return out.raw if kind == "CUBIN" else out.value
+
+
+def compiled_kernels(o, work, module):
+    """Kernels for GPUs that are compiled already: machine code and PTX. What runs them is tests/gpu/README.md's; here they are built and refused."""
+    nvrtc = Nvrtc()
+    kernel = {"schema": "own::numbers(Tensor x, SymInt n, float scale, bool on, SymInt[] steps, float[] weights, Tensor? y, Tensor? bias) -> Tensor",
+              "inputs": {"x": {"dtype": "float32", "rank": 2}, "y": {"dtype": "float32"}, "bias": {"dtype": "float32", "rank": 1}},
+              "results": [{"dtype_of": "x", "shape_of": "x"}]}
+    model = os.path.join(work, "numbers.pt2")
+
+    def build(name, cubin, target, code=0, said=()):
+        path, so = os.path.join(work, name + ".json"), os.path.join(work, name + ".so")
+        cuda = {"cubin": cubin, "function": "numbers", "grid": "x.0", "block": 64, "shared_bytes": 256, "scratch_bytes": "x.numel * 4"}
+        with open(path, "w") as f:
+            json.dump({"kernels": [{**kernel, "cuda": cuda}]}, f)
+        r = run(o.aotc, "build", model, "--kernels", path, "--cuda", target, "-o", so, "--quiet")
+        assert r.returncode == code and all(s in r.stderr for s in said), f"{name}: exit {r.returncode}\n{r.stderr}"
+        return so
+
+    with open(os.path.join(work, "text.cubin"), "w") as f:
+        f.write("neither")
+    build("numbers-text", "text.cubin", "sm_90a", 3, ("text.cubin is neither a cubin nor PTX", "$.kernels[0].cuda.cubin"))
+    if not nvrtc.library:
+        print("skip compiled kernels: NVRTC was not found")
+        return
+    for name, architecture, kind in (("sm_90a.cubin", "sm_90a", "CUBIN"), ("sm_80.cubin", "sm_80", "CUBIN"), ("compute_80.ptx", "compute_80", "PTX")):
+        with open(os.path.join(work, name), "wb") as f:
+            f.write(nvrtc.compile(NUMBERS_CU, o.include, architecture, kind))
+    so = build("numbers-cubin", "sm_90a.cubin", "sm_90a")
+    meta = json.loads(good(o.aotc, "inspect", so, "--json"))
+    assert meta["own_kernels"][0]["cuda"]["file"] == "sm_90a.cubin" and meta["own_kernels"][0]["cuda"]["function"] == "numbers", meta["own_kernels"]
+    assert open(os.path.join(work, "sm_90a.cubin"), "rb").read() in open(so, "rb").read(), "the code in the artifact is another"
+    build("numbers-ptx", "compute_80.ptx", "sm_90a")
+    both = build("numbers-both", ["sm_80.cubin", "sm_90a.cubin"], "sm_80,sm_90a")
+    assert json.loads(good(o.aotc, "inspect", both, "--json"))["own_kernels"][0]["cuda"]["others"][0]["file"] == "sm_90a.cubin"
+    build("numbers-86", "sm_80.cubin", "sm_86")
+    for cubin, target in (("sm_90a.cubin", "sm_80"), ("sm_80.cubin", "sm_90a"), ("sm_90a.cubin", "sm_100"), (["sm_80.cubin", "sm_90a.cubin"], "sm_80,sm_120")):
+        build("numbers-other", cubin, target, 3, ("no code for " + target.split(",")[-1], "has code for sm_"))
+    renamed = nvrtc.compile(NUMBERS_CU.replace("numbers(", "numbers2("), o.include, "sm_90a", "CUBIN")
+    with open(os.path.join(work, "renamed.cubin"), "wb") as f:
+        f.write(renamed)
+    build("numbers-missing", "renamed.cubin", "sm_90a", 3, ("has no kernel 'numbers'",))
+    good(o.aotc, "references", so, "--against", model, "-o", os.path.join(work, "numbers.refs"), "--torch-module", module)
+    print("ok   compiled kernels")
+
+
 def export(folder):
-    """Models of the operators above: three dynamic ones, one that writes."""
+    """Models of the operators above: four dynamic ones, one that writes."""
     with open(os.path.join(folder, "own_operators.py"), "w") as f:
         f.write(OPERATORS)
     sys.path.insert(0, folder)
@@ -120,6 +224,16 @@ def export(folder):
             n = x.shape[0]
             y = torch.ops.own.kinds(x, n, 0.5, True, "four\n%", [n, 3], [1.5, -2.0], self.bias)
             return torch.relu(torch.ops.own.kinds(y, 2, 0.25, False, "", [], [0.125], None)) + 1
+
+    class Numbers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.randn(6))
+
+        def forward(self, x):
+            n = x.shape[0]
+            y = torch.ops.own.numbers(x * 2, n, 0.5, True, [n, 3], [1.5, -2.25], None, self.bias)
+            return torch.relu(y) + 1
 
     class Narrow(torch.nn.Module):
         def forward(self, x):
@@ -136,7 +250,7 @@ def export(folder):
             return y
 
     batch = torch.export.Dim("batch", min=1, max=64)
-    for name, net in (("kinds", Kinds()), ("narrow", Narrow()), ("clip", Clip()), ("written", Written())):
+    for name, net in (("kinds", Kinds()), ("numbers", Numbers()), ("narrow", Narrow()), ("clip", Clip()), ("written", Written())):
         program = torch.export.export(net.eval(), (torch.randn(3, 6),), dynamic_shapes=({0: batch},))
         torch.export.save(program, os.path.join(folder, name + ".pt2"))
 
@@ -343,6 +457,7 @@ def main():
     gpu = run(o.aotc, "build", os.path.join(work, "narrow.pt2"), "--kernels", path, "--cuda", "sm_90a", "-o", os.path.join(work, "gpu.so"), "--quiet")
     assert gpu.returncode == 0 or (gpu.returncode == 5 and "NVRTC was not found" in gpu.stderr), gpu.stderr
     print("ok  " if gpu.returncode == 0 else "skip", "narrow on a GPU")
+    compiled_kernels(o, work, module)
     # An expression: fused, no kernel of its own.
     clip = build_and_verify("clip", {"schema": "own::clip(Tensor x, Tensor y, float limit=0.5) -> Tensor",
                                      "pointwise": "t = x > limit ? limit + 0.1f * (x - limit) : x; (t < 0 ? exp(t) - 1 : t) * y"})

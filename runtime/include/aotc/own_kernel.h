@@ -2,7 +2,8 @@
  * C++; includes nothing but <stdint.h> and aotc/dtype.h.
  *
  *     void my_op(const aotc_op_args* a, int64_t begin, int64_t end);              on CPUs, extern "C"
- *     __device__ void my_op(const aotc_op_args* a);                               on GPUs
+ *     __device__ void my_op(const aotc_op_args* a);                               on GPUs, as a source
+ *     extern "C" __global__ void my_op(aotc_op_launch<TENSORS, WORDS> a);         on GPUs, compiled: a cubin or PTX
  *
  * On a CPU the call computes units [begin, end) of what the description calls "work"; threads get disjoint ranges, and what a unit gives
  * must not depend on how they are cut. Re-entrant: no globals that are written, no locks, MXCSR as it was. A kernel may call what the C
@@ -58,5 +59,18 @@ typedef struct aotc_op_args {
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef __CUDACC__
+/* The one parameter of a compiled kernel. data: the tensor arguments that the model gives, then the results, in the order of the schema.
+ * words: the sizes of these tensors, one after the other; then the other arguments: ints, bools and dtypes, floats as the bits of a double
+ * (__longlong_as_double), lists as their elements, None as 0. A kernel without words has WORDS 1. */
+template <int TENSORS, int WORDS>
+struct aotc_op_launch {
+  volatile int32_t* fault;
+  void* scratch;
+  void* data[TENSORS];
+  int64_t words[WORDS];
+};
 #endif
 #endif
