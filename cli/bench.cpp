@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "baseline.h"
 #include "cli.h"
+#include "cupti.h"
 #include "custom_operators.h"
 #include "import/reference.h"
 #include "load_once.h"
@@ -137,7 +138,13 @@ int run(const Options& o, const Common& common) {
     add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.threads, inputs));
   }
   if (!o.baseline.file.empty()) j["baseline"] = against_baseline(o.baseline, j, artifact, session, inputs, o.seconds, flags, model_flags);
-  if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
+  nlohmann::json events = nlohmann::json::array();
+  if (profiled && !on_cpu) {
+    const Result<KernelTrace> kernels = trace_kernels(artifact, o.threads, flags, device.get(), inputs);
+    j["kernels"] = kernels_json(kernels);
+    events = kernel_events(kernels);
+  }
+  if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], events, o.artifact);
   if (common.json) {
     print_result(j, about(common, artifact));
     return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
@@ -159,6 +166,7 @@ int run(const Options& o, const Common& common) {
   if (on_cpu) print_denormals(j["denormals"]);
   if (!on_cpu) print_queued(j["queued"]);
   if (profiled) print_profile(j["profile"], j["p50_us"]);
+  if (j.contains("kernels")) print_kernels(j["kernels"]);
   return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
 }
 

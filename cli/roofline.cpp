@@ -98,7 +98,7 @@ void add_roofline(json& profile, const Artifact& artifact, const Session& sessio
   }
 }
 
-void write_trace(const std::string& path, const Profile& runs, const json& profile, const std::string& artifact) {
+void write_trace(const std::string& path, const Profile& runs, const json& profile, const json& kernels, const std::string& artifact) {
   std::vector<const Profile::OneRun*> order;
   for (const Profile::OneRun& r : runs.runs) order.push_back(&r);
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->us < b->us; });
@@ -120,6 +120,7 @@ void write_trace(const std::string& path, const Profile& runs, const json& profi
     }
     at += us;
   }
+  events.insert(events.end(), kernels.begin(), kernels.end());
   require_place_for_file(path);
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   {

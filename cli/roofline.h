@@ -21,7 +21,8 @@ void add_roofline(nlohmann::json& profile, const Artifact& artifact, const Sessi
                   const Peaks& peaks);
 
 /// The steps of one run, that of the median, each on as many threads as took part, in the format of Chrome's trace viewer (and Perfetto's):
-/// written aside, then renamed. Throws Diagnostic (io).
-void write_trace(const std::string& path, const Profile& runs, const nlohmann::json& profile, const std::string& artifact);
+/// written aside, then renamed. kernels: events of a GPU (cupti.h). Throws Diagnostic (io).
+void write_trace(const std::string& path, const Profile& runs, const nlohmann::json& profile, const nlohmann::json& kernels,
+                 const std::string& artifact);
 
 }  // namespace aotc::cli

@@ -5,6 +5,7 @@
 #include "about.h"
 #include "base/file.h"
 #include "baseline.h"
+#include "cupti.h"
 #include "device/device.h"
 #include "dims.h"
 #include "roofline.h"
@@ -74,17 +75,25 @@ int run(const Options& o, const Common& common) {
   j["graphs"] = session.info().graphs;
   if (!on_cpu) j["queued"] = queued(session, o.seconds);
   if (o.contexts > 0) j["together"] = at_once(o, artifact, flags, inputs);
+  Profile steps;
   if (o.profile || !o.trace.empty()) {
     Session profiled(artifact, o.stored.threads, AOTC_CONTEXT_PROFILE | (flags & AOTC_CONTEXT_NO_GRAPHS), device.get());
     profiled.bind(inputs);
-    Profile steps;
     time_steps(profiled, o.seconds, steps);
     j["profile"] = profile_json(steps);
     if (!on_cpu) take_off_marks(j["profile"], queued_as_graph(artifact, o.stored.threads, device.get(), inputs, o.seconds / 4));
     add_roofline(j["profile"], artifact, session, inputs, peaks_of(artifact, session, o.stored.threads, inputs));
-    if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], o.artifact);
   }
   if (!o.baseline.file.empty()) j["baseline"] = against_baseline(o.baseline, j, artifact, session, inputs, o.seconds, flags, 0);
+  if (j.contains("profile")) {
+    nlohmann::json events = nlohmann::json::array();
+    if (!on_cpu) {
+      const Result<KernelTrace> kernels = trace_kernels(artifact, o.stored.threads, flags, device.get(), inputs);
+      j["kernels"] = kernels_json(kernels);
+      events = kernel_events(kernels);
+    }
+    if (!o.trace.empty()) write_trace(o.trace, steps, j["profile"], events, o.artifact);
+  }
   if (common.json) {
     print_result(j, about(common, artifact));
     return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
@@ -96,6 +105,7 @@ int run(const Options& o, const Common& common) {
   if (!on_cpu) print_queued(j["queued"]);
   if (o.contexts > 0) print_together(j["together"]);
   if (j.contains("profile")) print_profile(j["profile"], j["p50_us"]);
+  if (j.contains("kernels")) print_kernels(j["kernels"]);
   return j.contains("baseline") ? report_baseline(j["baseline"], common) : 0;
 }
 

@@ -13,7 +13,21 @@ typedef struct Function {
   void (*run)(const void*);
   unsigned cluster;
   void (*launch)(void (*)(const void*), unsigned, const unsigned*, const unsigned*, unsigned, const void*);
+  char* name;
 } Function;
+/* What has been launched, for fake_cupti.c: told and forgotten. */
+enum { MOST_LAUNCHES = 4096 };
+static struct {
+  const char* name;
+  unsigned grid[3], block[3], shared;
+} launched[MOST_LAUNCHES];
+static int n_launched;
+int emulated_launches(const void** rows) {
+  const int n = n_launched;
+  *rows = launched;
+  n_launched = 0;
+  return n;
+}
 static char tag;
 
 int cuInit(unsigned flags) { return flags ? INVALID_VALUE : OK; }
@@ -69,6 +83,8 @@ int cuEventElapsedTime(float* ms, void* from, void* to) { return (void)from, (vo
 int cuStreamCreate(void** stream, unsigned flags) { return (void)flags, *stream = &tag, OK; }
 int cuStreamDestroy_v2(void* s) { return (void)s, OK; }
 int cuStreamSynchronize(void* stream) { return (void)stream, OK; }
+int cuStreamBeginCapture_v2(void* stream, int mode) { return (void)stream, (void)mode, INVALID_VALUE; }
+int cuStreamEndCapture(void* stream, void** graph) { return (void)stream, *graph = NULL, INVALID_VALUE; }
 
 int cuModuleLoadData(void** module, const void* image) {
   const char* path = getenv("AOTC_EMULATED_KERNELS");
@@ -86,6 +102,7 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
   snprintf(symbol, sizeof symbol, "%s_cluster", name);
   f->cluster = f->run ? *(const unsigned*)dlsym(module, symbol) : 0;
   *(void**)&f->launch = dlsym(module, "aotc_host_launch");
+  f->name = strdup(name);
   *function = f;
   return f->run ? OK : NOT_FOUND;
 }
@@ -150,6 +167,10 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
   (void)stream, (void)extra;
   if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz == 0 || bx * by * bz > 1024 || shared > 227 * 1024)
     return INVALID_VALUE;
+  if (n_launched < MOST_LAUNCHES) {
+    launched[n_launched].name = f->name, launched[n_launched].shared = shared;
+    memcpy(launched[n_launched].grid, grid, sizeof grid), memcpy(launched[n_launched++].block, block, sizeof block);
+  }
   return f->launch(f->run, f->cluster, grid, block, shared, parameters[0]), OK;
 }
 
