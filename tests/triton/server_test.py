@@ -1,153 +1,37 @@
 """The backend in a real tritonserver, driven by tritonclient over HTTP and gRPC; the answers are eager PyTorch's (make_models.py).
 
-    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8] [--driver DIR] [--runtime DIR] [part ...]
+    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8] [--driver DIR] [--runtime DIR] [--gpu] [part ...]
 
-The driver's folder has the emulated GPU's libcuda.so.1, that of the runtime the package aotc_runtime.
+The driver's folder has the emulated GPU's libcuda.so.1, that of the runtime the package aotc_runtime. With --gpu DIR is of make_models.py --cuda, and all
+instances are on the machine's GPUs.
 
 Nothing here depends on how fast the machine is: what is awaited is polled for minutes, and batches are made by queues that wait for their rows.
 Without nvidia-pytriton and tritonclient (packaging/setup.sh) the exit status is 77.
 """
 import argparse
-import importlib.util
 import json
 import os
 import queue
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
+import traceback
 import urllib.request
 
-try:
-    import numpy
-    import tritonclient.grpc as grpc
-    import tritonclient.http as http
-    from tritonclient.utils import InferenceServerException
-except ImportError as e:
-    print(f"{e.name} is not installed: skipped")
-    sys.exit(77)
-found = importlib.util.find_spec("pytriton")
-BINARY = found and os.path.join(found.submodule_search_locations[0], "tritonserver", "bin", "tritonserver")
-if not BINARY or not os.path.exists(BINARY):
-    print("nvidia-pytriton is not installed: skipped")
-    sys.exit(77)
+from served import PATIENCE, Server, all_threads, close, grpc, http, mapped, numpy, resident, stream, until  # first: ends where there is no server
+from tritonclient.utils import InferenceServerException
 
-PATIENCE = 300  # seconds
-TYPES = {"float32": "FP32", "float64": "FP64", "float16": "FP16", "int64": "INT64", "int32": "INT32", "int8": "INT8", "bool": "BOOL"}
+import gpu_parts
+import sequence_parts
 
 
-def until(what, condition, server=None):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if server is not None and server.process.poll() is not None:
-            raise AssertionError(f"the server ended with {server.process.returncode} before {what}:\n{server.said()[-6000:]}")
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"not within {PATIENCE} s: {what}" + (":\n" + server.said()[-6000:] if server else ""))
-
-
-class Server:
-    def __init__(self, o, repository, *options, env=None):
-        self.log = os.path.join(o.work, "server.log")
-        backends = os.path.dirname(os.path.dirname(os.path.abspath(o.library)))
-        for _ in range(5):  # a port may be taken between asking and use
-            ports = []
-            for _ in range(3):
-                with socket.socket() as s:
-                    s.bind(("127.0.0.1", 0))
-                    ports.append(s.getsockname()[1])
-            with open(self.log, "w") as log:
-                self.process = subprocess.Popen(
-                    [BINARY, f"--model-repository={repository}", f"--backend-directory={backends}", "--http-address=127.0.0.1", f"--http-port={ports[0]}",
-                     "--grpc-address=127.0.0.1", f"--grpc-port={ports[1]}", f"--metrics-port={ports[2]}", "--metrics-address=127.0.0.1", "--allow-gpu-metrics=false",
-                     "--log-verbose=0", "--exit-timeout-secs=120", *options], stdout=log, stderr=subprocess.STDOUT, env=env)
-            self.url, self.metrics_url = f"127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[2]}/metrics"
-            self.grpc_url = f"127.0.0.1:{ports[1]}"
-            until("ready", lambda: self.process.poll() is not None or self.get("/v2/health/ready") is not None)
-            if self.process.poll() is None or "already in use" not in self.said():
-                break
-        self.local = threading.local()
-        self.grpc = grpc.InferenceServerClient(self.grpc_url)
-
-    @property
-    def web(self):
-        """A client for the calling thread: they are not made for several."""
-        if not hasattr(self.local, "http"):
-            self.local.http = http.InferenceServerClient(self.url, connection_timeout=PATIENCE, network_timeout=PATIENCE)
-        return self.local.http
-
-    def said(self):
-        with open(self.log) as f:
-            return f.read()
-
-    def get(self, path):
-        try:
-            return json.loads(urllib.request.urlopen(f"http://{self.url}{path}", timeout=30).read() or "{}")
-        except (urllib.error.URLError, OSError):
-            return None
-
-    def post(self, path, body, headers=()):
-        """Status and text."""
-        request = urllib.request.Request(f"http://{self.url}{path}", body if isinstance(body, bytes) else json.dumps(body).encode(), dict(headers))
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as r:
-                return r.status, r.read().decode()
-        except urllib.error.HTTPError as e:
-            return e.code, e.read().decode()
-
-    def infer(self, model, inputs, outputs=None, client=None, module=http, **more):
-        wired = []
-        for name, value in inputs.items():
-            i = module.InferInput(name, list(value.shape), TYPES[str(value.dtype)])
-            i.set_data_from_numpy(value)
-            wired.append(i)
-        wanted = outputs and [module.InferRequestedOutput(name) for name in outputs]
-        return (client or self.web).infer(model, wired, outputs=wanted, **more)
-
-    def stats(self, model, version="1"):
-        return self.get(f"/v2/models/{model}/versions/{version}/stats")["model_stats"][0]
-
-    def counted(self, model, holds):
-        """Statistics once they are as `holds` says: the server counts a request after its answer has gone."""
-        until(f"the statistics of {model}", lambda: holds(self.stats(model)), self)
-        return self.stats(model)
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(PATIENCE) == 0, self.said()[-4000:]
-
-
-def close(a, b, what):
-    assert a.shape == b.shape, (what, a.shape, b.shape)
-    assert numpy.allclose(a, b, rtol=1e-4, atol=1e-5), (what, a, b)
-
-
-def all_threads(s, calls):
-    """Runs all at once, each with a client of its own; results in order, or what was raised."""
-    results = [None] * len(calls)
-
-    def one(i):
-        try:
-            results[i] = calls[i]()
-        except Exception as e:  # noqa: BLE001
-            results[i] = e
-        s.web.close()  # the server waits for idle connections when it ends
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(calls))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    return results
-
-
-def exports(library):
-    table = subprocess.run(["readelf", "-W", "--dyn-syms", "-d", library], capture_output=True, text=True, check=True).stdout
+def exports(o, e):
+    if not shutil.which("readelf"):
+        return "there is no readelf: skipped"
+    table = subprocess.run(["readelf", "-W", "--dyn-syms", "-d", o.library], capture_output=True, text=True, check=True).stdout
     defined = [row.split()[7].split("@")[0] for row in table.splitlines() if re.match(r"\s*\d+:", row) and len(row.split()) > 7 and row.split()[6] not in ("UND", "ABS")]
     assert len(defined) == 9 and all(name.startswith("TRITONBACKEND_") for name in defined), defined
     loose = [row.split()[7] for row in table.splitlines() if re.match(r"\s*\d+:", row) and len(row.split()) > 7 and row.split()[6] == "UND" and row.split()[4] == "GLOBAL"
@@ -157,14 +41,17 @@ def exports(library):
     assert not [n for n in needed if not re.match(r"lib(c|m|dl|pthread)\.so|ld-linux", n)], needed
 
 
-def configs(s):
+def configs(o, s, e):
+    kind = "KIND_GPU" if o.gpu else "KIND_CPU"
+
     def config(model):
         c = s.get(f"/v2/models/{model}/config")
         dims = lambda kind: {t["name"]: (t["data_type"], t["dims"]) for t in c[kind]}
         return c, dims("input"), dims("output")
     c, i, o = config("net")
     assert c["max_batch_size"] == 16 and int(c["dynamic_batching"]["max_queue_delay_microseconds"]) == 1 and i == {"x": ("TYPE_FP32", [32])} and list(o.values()) == [("TYPE_FP32", [8])], c
-    assert [(g["kind"], g["count"]) for g in c["instance_group"]] == [("KIND_CPU", 1)], c
+    assert [(g["kind"], g["count"]) for g in c["instance_group"]] == [(kind, 1)], c
+    devices = max(1, len(c["instance_group"][0].get("gpus", ())))
     c, i, o = config("text")
     assert i == {"ids": ("TYPE_INT64", [-1]), "mask": ("TYPE_INT64", [-1])}, i
     assert o == {"pooled": ("TYPE_FP32", [16]), "scores": ("TYPE_FP32", [5]), "length": ("TYPE_INT64", [1])}, o
@@ -178,12 +65,12 @@ def configs(s):
     assert [v for v in o.values() if v == ("TYPE_FP32", [3, 2])] and [v for v in o.values() if v == ("TYPE_BF16", [1])], o
     assert config("teller")[0]["model_transaction_policy"]["decoupled"] is True
     assert config("net_whole")[0]["max_batch_size"] == 0
-    # One copy of an artifact, whoever serves it: six models of net's file, five of teller's.
+    # One copy of an artifact on each device, whoever serves it: seven models of net's file, five of teller's.
     loads = re.findall(r"aotc: (\S+): loaded for", s.said())
-    assert sum("/net/1/" in p for p in loads) == 1 and sum("/teller/1/" in p for p in loads) == 1, loads
+    assert sum("/net/1/" in p for p in loads) == devices and sum("/teller/1/" in p for p in loads) == devices, loads
 
 
-def answers(s, e):
+def answers(o, s, e):
     x, y = e["net.0"], e["net.1"]
     for client, module in ((s.web, http), (s.grpc, grpc)):
         for model in ("net", "net_whole", "net_threads"):
@@ -192,6 +79,7 @@ def answers(s, e):
                 close(s.infer(model, {"x": x[:rows]}, client=client, module=module).as_numpy(name), y[:rows], (model, rows))
         r = s.infer("mixing", {"x": e["mixing.0"]}, client=client, module=module)
         close(r.as_numpy(r.get_response()["outputs"][0]["name"] if module is http else r.get_response().outputs[0].name), e["mixing.1"], "mixing")
+        close(s.infer("chain", {"x": e["chain.0"]}, client=client, module=module).as_numpy("z"), e["chain.1"], "two models behind one another")
     names = [t["name"] for t in s.get("/v2/models/found/config")["output"]]
     r = s.infer("found", {"x": e["found.0"]})
     for i, name in enumerate(names):
@@ -209,7 +97,7 @@ def answers(s, e):
     assert r.as_numpy("pooled") is None
 
 
-def batches(s, e):
+def batches(o, s, e):
     """Eight requests of one row wait for each other: one run. Shapes that differ are no batch of each other."""
     x, y = e["net.0"], e["net.1"]
     name = s.get("/v2/models/net_eights/config")["output"][0]["name"]
@@ -240,7 +128,7 @@ def batches(s, e):
     assert stats["fail"]["count"] == 0 and stats["compute_infer"]["ns"] > 0, stats
 
 
-def spread(s, e):
+def spread(o, s, e):
     """What the server put together is divided among the instances that have nothing to do; a fault stays with its request."""
     x, y = e["net.0"], e["net.1"]
     name = s.get("/v2/models/net_spread/config")["output"][0]["name"]
@@ -261,7 +149,17 @@ def spread(s, e):
         assert not isinstance(rs, Exception) and all(abs(r).max() < 1e-4 for r in rs), rs
 
 
-def refused(s, e):
+def instances(o, s, e):
+    """Four of one model answer 24 clients at once."""
+    x, y = e["net.0"], e["net.1"]
+    name = s.get("/v2/models/net_four/config")["output"][0]["name"]
+    for rs in all_threads(s, [lambda i=i: [s.infer("net_four", {"x": x[i % 16:i % 16 + 1]}).as_numpy(name) - y[i % 16:i % 16 + 1] for _ in range(40)] for i in range(24)]):
+        assert not isinstance(rs, Exception) and all(abs(r).max() < 1e-4 for r in rs), rs
+    stats = s.counted("net_four", lambda x: x["inference_stats"]["success"]["count"] >= 960)
+    return f"{stats['execution_count']} runs for 960 requests"
+
+
+def refused(o, s, e):
     """400, with the input, what was expected and what came; and the server goes on."""
     def ask(model, shape, kind, data, name="x", **more):
         return s.post(f"/v2/models/{model}/infer", {"inputs": [{"name": name, "shape": shape, "datatype": kind, "data": data}], **more})
@@ -282,103 +180,10 @@ def refused(s, e):
         raise AssertionError("33 ids were taken")
     except InferenceServerException as error:
         assert "ids" in str(error) and "1..32" in str(error) and "33" in str(error), error
-    answers(s, e)
+    answers(o, s, e)
 
 
-def sequences(s):
-    """Two sequences beside each other, over gRPC and HTTP, with numbers and with names."""
-    one = numpy.ones(4, "float32")
-    name = s.get("/v2/models/counter/config")["output"][0]["name"]
-    totals = {7: 0, "b": 0}
-    for step, (which, scale) in enumerate([(7, 1), ("b", 10), (7, 2), ("b", 20), ("b", 30), (7, 3)]):
-        totals[which] += scale
-        client, module = ((s.web, http), (s.grpc, grpc))[step % 2]
-        r = s.infer("counter", {"x": one * scale}, client=client, module=module, sequence_id=which, sequence_start=step < 2, sequence_end=step > 3)
-        assert (r.as_numpy(name) == totals[which]).all(), (step, r.as_numpy(name), totals)
-    assert (s.infer("counter", {"x": one}, sequence_id=7, sequence_start=True, sequence_end=True).as_numpy(name) == 1).all()
-    for which in range(100, 120):  # more than an instance keeps: those that have ended make room, and leave nothing behind
-        got = [s.infer("counter", {"x": one}, sequence_id=which, sequence_start=i == 0, sequence_end=i == 2).as_numpy(name)[0] for i in range(3)]
-        assert got == [1, 2, 3], (which, got)
-    try:
-        s.infer("counter", {"x": one}, sequence_id=99)
-        raise AssertionError("a sequence without a start was taken")
-    except InferenceServerException as error:
-        assert "sequence" in str(error), error
-
-
-class Alone:
-    """A sequence's steps by the C ABI alone, in a context of its own."""
-
-    def __init__(self, model):
-        self.context = model.context(threads=1)
-
-    def step(self, ids):
-        logits, filled = self.context.run([ids])
-        return logits, filled
-
-
-def decoding(o, s):
-    """A decoder with a static cache: sequences of unlike lengths beside each other have the logits, to the bit, of contexts of their own; those for
-    which there is no room wait, or end by their timeout; what a sequence holds is free when it ends."""
-    if not o.runtime:
-        return print("     there is no aotc_runtime: skipped")
-    sys.path.insert(0, o.runtime)
-    import aotc_runtime
-
-    model = aotc_runtime.load(os.path.join(o.work, "models", "speaker", "1", "model.so"))
-    draw = numpy.random.default_rng(4)
-
-    def step(served, which, ids, alone, first=False, last=False, module=http, **more):
-        client = s.grpc if module is grpc else None
-        r = s.infer(served, {"ids": ids}, client=client, module=module, sequence_id=which, sequence_start=first, sequence_end=last, **more)
-        if alone:
-            logits, filled = alone.step(ids)
-            assert (r.as_numpy("logits") == logits).all() and (r.as_numpy("filled") == filled).all(), (served, which)
-        return int(r.as_numpy("logits").argmax())
-
-    def sequence(served, which, prompt, steps, module):
-        """A prompt, then what was said."""
-        alone, ids = Alone(model), prompt
-        for i in range(steps):
-            ids = numpy.array([step(served, which, ids, alone, i == 0, i == steps - 1, module)])
-    prompts = [draw.integers(0, 40, n) for n in (1, 8, 3, 5, 2, 7, 4, 6, 1, 8, 3, 5)]
-    lengths = [1, 9, 4, 16, 2, 11, 3, 7, 20, 1, 5, 12]
-    # In turns by one thread, three that live at once.
-    alone, ids = [Alone(model) for _ in range(3)], prompts[:3]
-    for turn in range(12):
-        for i in range(3):
-            last = (4, 12, 7)[i] - 1
-            if turn <= last:
-                ids[i] = numpy.array([step("speaker", 50 + i, ids[i], alone[i], turn == 0, turn == last, (http, grpc)[turn % 2])])
-    # At once, more than there is room for: the others wait until one has ended.
-    for served in ("speaker", "speakers"):
-        done = all_threads(s, [lambda i=i: sequence(served, 200 + i, prompts[i], lengths[i], (http, grpc)[i % 2]) for i in range(12)])
-        assert not any(done), done
-    # No room: told to who will not wait, and there is some when one of the three ends. What one has too much is its own fault.
-    held = [Alone(model) for _ in range(3)]
-    for i in range(3):
-        step("speaker", 300 + i, prompts[1], held[i], first=True)
-    try:
-        step("speaker", 303, prompts[0], None, first=True, timeout=100000)
-        raise AssertionError("a fourth sequence was taken")
-    except InferenceServerException as error:
-        assert "timeout" in str(error), error
-    step("speaker", 301, prompts[2], held[1], last=True)
-    fresh = Alone(model)
-    step("speaker", 303, prompts[3], fresh, first=True)
-    for _ in range(2):
-        step("speaker", 300, prompts[1], held[0])
-    try:
-        step("speaker", 300, prompts[0], None)
-        raise AssertionError("a token behind the end of the cache was taken")
-    except InferenceServerException as error:
-        assert "index" in str(error), error
-    step("speaker", 302, prompts[2], held[2], last=True)
-    step("speaker", 303, prompts[0], fresh, last=True)
-    step("speaker", 300, prompts[0], Alone(model), first=True, last=True)
-
-
-def training(s, e):
+def training(o, s, e):
     names = [t["name"] for t in s.get("/v2/models/train/config")["input"]]
     losses = []
     for _ in range(5):
@@ -387,27 +192,7 @@ def training(s, e):
     close(numpy.array(losses), e["train.2"], "losses")
 
 
-def stream(s, model, value, cancel_after=0, **more):
-    """The tokens that came, and what ended them other than the last."""
-    answers, got = queue.Queue(), []
-    with grpc.InferenceServerClient(s.grpc_url) as client:
-        client.start_stream(callback=lambda result, error: answers.put((result, error)))
-        i = grpc.InferInput("ids", list(value.shape), "INT64")
-        i.set_data_from_numpy(value)
-        client.async_stream_infer(model, [i], enable_empty_final_response=True, **more)
-        while True:
-            result, error = answers.get(timeout=PATIENCE)
-            if error:
-                return got, error
-            got.append(int(result.as_numpy("token")[0]))
-            if cancel_after and len(got) == cancel_after:
-                client.stop_stream(cancel_requests=True)
-                return got, None
-            if result.get_response().parameters["triton_final_response"].bool_param:
-                return got, None
-
-
-def streams(s, e):
+def streams(o, s, e):
     prompt, tokens = e["teller.0"], e["teller.1"]
     assert stream(s, "teller", prompt) == (list(tokens), None)
     assert stream(s, "teller", prompt, parameters={"max_steps": 3})[0] == list(tokens[:3])
@@ -428,37 +213,23 @@ def abandoned(o, e):
     """A stream whose client leaves ends, and its instance is free again. In a server of its own: this version's gRPC front end may crash there by
     a race of its own (issue 8034 of triton-inference-server/server), which is told; with the backend or an artifact in the trace it
     is a fault of theirs."""
-    s = Server(o, os.path.join(o.work, "models"), "--model-control-mode=explicit", "--load-model=teller_forever")
     prompt = e["teller.0"][:1]
-    try:
-        assert len(stream(s, "teller_forever", prompt, cancel_after=5)[0]) == 5
-        until("the cancelled request has ended", lambda: s.stats("teller_forever")["inference_stats"]["fail"]["count"] == 1, s)
-        got, error = stream(s, "teller_forever", prompt, parameters={"max_steps": 4})
-        assert len(got) == 4, (got, str(error))
-        s.stop()
-    except Exception:
+    with Server(o, os.path.join(o.work, "models"), "--model-control-mode=explicit", "--load-model=teller_forever") as s:
         try:
-            s.process.wait(2)
-        except subprocess.TimeoutExpired:
-            pass
-        trace = s.said().partition("Signal (11) received")[2]
-        if not trace or "libtriton_aotc" in trace or "model.so" in trace:
-            raise
-        print("     the server itself crashed when a client left", flush=True)
-    finally:
-        if s.process.poll() is None:
-            s.process.kill()
-            s.process.wait()
-
-
-def resident(s):
-    with open(f"/proc/{s.process.pid}/status") as f:
-        return int(re.search(r"VmRSS:\s+(\d+)", f.read())[1])
-
-
-def mapped(s, part):
-    with open(f"/proc/{s.process.pid}/maps") as f:
-        return len({line.split()[4] for line in f if part in line})
+            assert len(stream(s, "teller_forever", prompt, cancel_after=5)[0]) == 5
+            until("the cancelled request has ended", lambda: s.stats("teller_forever")["inference_stats"]["fail"]["count"] == 1, s)
+            got, error = stream(s, "teller_forever", prompt, parameters={"max_steps": 4})
+            assert len(got) == 4, (got, str(error))
+            s.stop()
+        except Exception:
+            try:
+                s.process.wait(2)
+            except subprocess.TimeoutExpired:
+                pass
+            trace = s.said().partition("Signal (11) received")[2]
+            if not trace or "libtriton_aotc" in trace or "model.so" in trace:
+                raise
+            print("     the server itself crashed when a client left", flush=True)
 
 
 def reloads(o, s, e):
@@ -491,29 +262,82 @@ def reloads(o, s, e):
             before = served[(i + 1) % 2]
             s.web.load_model("net")
             until("the new artifact answers", lambda: served[(i + 1) % 2] > before or wrong, s)
-            sizes.append(resident(s))
+            sizes.append((resident(s), gpu_parts.used() if o.gpu else 1))
     finally:
         over.set()
         for t in threads:
             t.join()
     assert not wrong, wrong[:3]
     until("the old artifacts are unmapped", lambda: mapped(s, "/net/1/") <= 2, s)  # net's, and the file that models beside it still have
-    print(f"{o.reloads} reloads under load, {sum(served)} requests, none failed; resident {sizes[0]} to {sizes[-1]} KB")
+    told = f"{o.reloads} reloads under load, {sum(served)} requests, none failed; resident {sizes[0][0]} to {sizes[-1][0]} KB" + (
+        f", of the GPU {sizes[0][1] >> 20} to {sizes[-1][1] >> 20} MB" if o.gpu else "")
     if o.reloads >= 40:
-        late = sizes[len(sizes) // 4:]
-        assert max(late) < 1.1 * min(late), sizes
-    # Unload, load again; a folder of versions.
+        for late in zip(*sizes[len(sizes) // 4:], strict=True):
+            assert max(late) < 1.1 * min(late), sizes
+    # Unload, load again.
     s.web.unload_model("net")
     until("unloaded", lambda: not s.web.is_model_ready("net"), s)
     assert s.post("/v2/models/net/infer", {"inputs": []})[0] >= 400
     s.web.load_model("net")
     assert s.web.is_model_ready("net")
-    answer = [s.infer("versions", {"x": x}, model_version=v).as_numpy(s.get("/v2/models/versions/config")["output"][0]["name"]) for v in ("1", "2")]
-    close(answer[1], y[1], "version 2")
-    assert not numpy.allclose(answer[0], answer[1])
+    return told
 
 
-def interrupted(s):
+def versions(o, s, e):
+    """Two versions beside each other; a third comes while they serve; a policy that keeps the latest takes the others away."""
+    folder, x = os.path.join(o.work, "models", "versions"), e["net.0"][:2]
+    name = s.get("/v2/models/versions/config")["output"][0]["name"]
+    ask = lambda version: s.infer("versions", {"x": x}, model_version=version).as_numpy(name)
+    first = ask("1")
+    close(ask("2"), e["other.1"][:2], "version 2")
+    assert not numpy.allclose(first, e["other.1"][:2])
+    os.makedirs(os.path.join(folder, "3"), exist_ok=True)
+    shutil.copy(os.path.join(o.work, "models", "net", "1", "model.so"), os.path.join(folder, "3"))
+    over, wrong = threading.Event(), []
+
+    def load():
+        while not over.is_set():
+            if not (ask("1") == first).all():
+                wrong.append("version 1 is another")
+        s.web.close()
+    t = threading.Thread(target=load)
+    t.start()
+    try:
+        s.web.load_model("versions")
+        close(ask("3"), e["net.1"][:2], "version 3")
+        close(ask(""), e["net.1"][:2], "the latest")
+    finally:
+        over.set()
+        t.join()
+    assert not wrong, wrong
+    config = os.path.join(folder, "config.pbtxt")
+    with open(config) as f:
+        kept = f.read()
+    try:
+        with open(config, "w") as f:
+            f.write(kept.replace("all {}", "latest { num_versions: 1 }"))
+        s.web.load_model("versions")
+        until("the others are gone", lambda: s.get("/v2/models/versions")["versions"] == ["3"], s)
+        close(ask("3"), e["net.1"][:2], "version 3")
+    finally:
+        with open(config, "w") as f:
+            f.write(kept)
+        shutil.rmtree(os.path.join(folder, "3"))
+
+
+def limited(o, e):
+    """Instances share a resource of the server's rate limiter; what needs more than there is does not load."""
+    with Server(o, os.path.join(o.work, "models"), "--model-control-mode=explicit", "--load-model=net_limited", "--rate-limit=execution_count", "--rate-limit-resource=turns:1") as s:
+        name = s.get("/v2/models/net_limited/config")["output"][0]["name"]
+        for i, r in enumerate(all_threads(s, [lambda i=i: s.infer("net_limited", {"x": e["net.0"][i:i + 1]}) for i in range(16)])):
+            close(r.as_numpy(name), e["net.1"][i:i + 1], "in turns")
+        status, text = s.post("/v2/repository/models/net_greedy/load", b"")
+        assert status == 400 and "turns" in text, (status, text)
+        s.web.close()
+        s.stop()
+
+
+def interrupted(o, s, e):
     """A run ends long before it would be done when its request's timeout passes, or when its client gives it up."""
     x, begun = numpy.ones(1, numpy.float32), time.monotonic()
     counts = lambda: tuple(s.stats("long")["inference_stats"][k]["count"] for k in ("success", "fail"))
@@ -538,10 +362,10 @@ def interrupted(s):
     begun = time.monotonic()
     y = s.infer("long", {"x": x})
     assert numpy.isfinite(y.as_numpy(y.get_response()["outputs"][0]["name"])).all()
-    print(f"     three interrupted runs {interrupted:.2f} s, a whole one {time.monotonic() - begun:.2f} s", flush=True)
+    return f"three interrupted runs {interrupted:.2f} s, a whole one {time.monotonic() - begun:.2f} s"
 
 
-def bad_loads(o, s):
+def bad_loads(o, s, e):
     """A config or artifact that is wrong does not load, and the reason is in the answer."""
     folder = os.path.join(o.work, "models", "bad")
     net = os.path.join(o.work, "models", "net", "1", "model.so")
@@ -563,12 +387,19 @@ def bad_loads(o, s):
     attempt(parameter % ("threads", "many"), "threads", "many", "1 to 1024")
     attempt(parameter % ("method", "decode"), "decode", "forward")
     attempt(parameter % ("feedback", "x=nothing"), "feedback", "nothing")
-    attempt(parameter % ("device", "0"), "model.so")
+    attempt(parameter % ("device", "cpu" if o.gpu else "0"), "model.so")
     attempt('max_batch_size: 4\ninput { name: "x" data_type: TYPE_FP32 dims: [ 33 ] }\n', "33", "32")
     attempt('max_batch_size: 4\ninput { name: "x" data_type: TYPE_INT32 dims: [ 32 ] }\n', "TYPE_INT32", "TYPE_FP32")
     attempt('max_batch_size: 4\ninput { name: "z" data_type: TYPE_FP32 dims: [ 32 ] }\n', "'z'", "x")
     attempt("max_batch_size: 2\n", "states", artifact=os.path.join(o.work, "models", "counter", "1", "model.so"))
     attempt("sequence_batching { oldest { max_candidate_sequences: 17 } }\n", "max_candidate_sequences 17", "keeps 16", artifact=os.path.join(o.work, "models", "counter", "1", "model.so"))
+    talker = os.path.join(o.work, "models", "talker", "1", "model.so")
+    attempt(parameter % ("states", "slots"), "no slots", "input_ids", artifact=os.path.join(o.work, "models", "counter", "1", "model.so"))
+    attempt(parameter % ("slots", "tokens=words"), "words", artifact=talker)
+    attempt(parameter % ("slots", "token=input_ids"), "'token'", "tokens, slot, position", artifact=talker)
+    attempt(parameter % ("slots", "tokens=slots"), "2 dims", artifact=talker)
+    attempt("max_batch_size: 7\n", "7", "6", artifact=talker)
+    attempt("sequence_batching { oldest { max_candidate_sequences: 7 } }\n", "max_candidate_sequences 7", "keeps 6", artifact=talker)
     attempt(parameter % ("spread", "sometimes"), "spread", "on, off or always")
     attempt("max_batch_size: 2\n", "no first dim of a variable size", artifact=os.path.join(o.work, "models", "found", "1", "model.so"))
     cut = os.path.join(o.work, "cut.so")
@@ -581,7 +412,7 @@ def bad_loads(o, s):
     shutil.rmtree(folder)
 
 
-def drains(s, e):
+def drains(o, s, e):
     """A request that waits for others to make a batch when the server is told to end is still answered."""
     result = []
 
@@ -598,57 +429,51 @@ def drains(s, e):
     close(result[0].as_numpy(result[0].get_response()["outputs"][0]["name"]), e["net.1"][:1], "while draining")
 
 
-def on_gpu(o, e):
-    """An artifact for GPUs alone on an emulated one, which the server takes for none: the instance chooses it."""
-    models = os.path.join(o.work, "gpu_models")
-    if not o.driver or not os.path.exists(os.path.join(o.work, "gpu_kernels.so")):
-        return print("no emulated GPU: skipped")
-    s = Server(o, models, env=dict(os.environ, LD_LIBRARY_PATH=o.driver, AOTC_EMULATED_KERNELS=os.path.join(o.work, "gpu_kernels.so")))
-    try:
-        assert s.get("/v2/health/ready") is not None, s.said()[-6000:]
-        for rows in (1, 5, 16):
-            r = s.infer("net", {"x": e["net.0"][:rows]})
-            close(r.as_numpy(r.get_response()["outputs"][0]["name"]), e["net.1"][:rows], f"{rows} rows on a GPU")
-        s.web.close()
-        s.stop()
-    finally:
-        if s.process.poll() is None:
-            s.process.kill()
-            s.process.wait()
+PARTS = {"configs": configs, "answers": answers, "batches": batches, "spread": spread, "instances": instances, "refused": refused, **sequence_parts.PARTS, "training": training,
+         "streams": streams, "interrupted": interrupted, "bad loads": bad_loads, "reloads": reloads, "versions": versions, "drains": drains}
+ON_GPU = {name: part for name, part in PARTS.items() if name not in ("spread", "interrupted", "drains")} | gpu_parts.PARTS | {"drains": drains}  # CPUs alone, and the last
+APART = {"abandoned": abandoned, "limited": limited, "emulated": gpu_parts.emulated}  # in servers of their own
+APART_ON_GPU = {"abandoned": abandoned, "limited": limited} | gpu_parts.APART
 
 
 def main(o):
-    exports(o.library)
     with numpy.load(os.path.join(o.work, "expected.npz")) as stored:
         e = dict(stored)
-    s = Server(o, os.path.join(o.work, "models"), "--model-control-mode=explicit", "--load-model=*")
-    try:
-        begun = time.monotonic()
-        for name, part in {"configs": lambda: configs(s), "answers": lambda: answers(s, e), "batches": lambda: batches(s, e), "spread": lambda: spread(s, e), "refused": lambda: refused(s, e),
-                           "sequences": lambda: sequences(s), "decoding": lambda: decoding(o, s), "training": lambda: training(s, e), "streams": lambda: streams(s, e), "interrupted": lambda: interrupted(s), "bad loads": lambda: bad_loads(o, s),
-                           "reloads": lambda: reloads(o, s, e), "drains": lambda: drains(s, e)}.items():
-            if o.parts and name not in o.parts:
-                continue
-            part()
-            print(f"ok {name} ({time.monotonic() - begun:.1f} s)", flush=True)
-    finally:
-        if s.process.poll() is None:
-            s.process.kill()
-            s.process.wait()
-    if o.parts:
-        return
-    abandoned(o, e)
-    print("ok abandoned", flush=True)
-    on_gpu(o, e)
-    print("ok on a GPU", flush=True)
+    failed, begun = [], time.monotonic()
+
+    def play(name, part, *server):
+        if o.parts and name not in o.parts:
+            return
+        try:
+            told = part(o, *server, e)
+            print(f"ok {name} ({time.monotonic() - begun:.1f} s){': ' + told if told else ''}", flush=True)
+        except Exception:  # the others are played, too
+            traceback.print_exc()
+            print(f"FAILED {name}", flush=True)
+            failed.append(name)
+    play("exports", exports)
+    served = sorted(os.listdir(os.path.join(o.work, "models")))
+    models = [f"--load-model={name}" for name in served if name not in ("net_limited", "net_greedy")]
+    waiting = list((ON_GPU if o.gpu else PARTS).items())
+    while waiting:
+        with Server(o, os.path.join(o.work, "models"), "--model-control-mode=explicit", *models) as s:
+            assert s.process.poll() is None, s.said()[-6000:]
+            while waiting and s.process.poll() is None:
+                play(*waiting.pop(0), s)
+            if waiting and s.process.poll() is not None:
+                print(f"the server ended with {s.process.returncode}: {s.said()[-3000:]}", flush=True)
+    for name, part in (APART_ON_GPU if o.gpu else APART).items():
+        play(name, part)
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--reloads", type=int, default=8)
     parser.add_argument("--driver", default="")
     parser.add_argument("--runtime", default="", help="folder of the package aotc_runtime")
+    parser.add_argument("--gpu", action="store_true")
     parser.add_argument("parts", nargs="*", help="which parts; default: all")
     main(parser.parse_args())

@@ -134,7 +134,8 @@ Status Artifact::program(const std::string& wanted, Program* out) const {
 Status Artifacts::open(const std::string& path, int32_t device, uint32_t flags, std::shared_ptr<Artifact>* out) {
   struct stat file;
   if (stat(path.c_str(), &file) != 0) return unavailable(path + ": " + std::strerror(errno));
-  const Key key{file.st_dev, file.st_ino, file.st_mtim.tv_sec, file.st_mtim.tv_nsec, device, flags};
+  const auto key_on = [&](int32_t where) { return Key{file.st_dev, file.st_ino, file.st_mtim.tv_sec, file.st_mtim.tv_nsec, where, flags}; };
+  const Key key = key_on(device);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto i = open_.begin(); i != open_.end();) i = i->second.expired() && i->first != key ? open_.erase(i) : std::next(i);
   if ((*out = open_[key].lock())) return {};
@@ -146,9 +147,12 @@ Status Artifacts::open(const std::string& path, int32_t device, uint32_t flags, 
   if (Status s = of_aotc(aotc::host::Model::load(path, &made->model, &options), path); !s) return s;
   aotc_model_info info = AOTC_MODEL_INFO_INIT;
   made->device = made->model.api()->model_get_info(made->model.get(), &info) == AOTC_STATUS_OK ? info.device : device;
+  // The default device is one that may be asked for by its number, too.
+  std::weak_ptr<Artifact>& there = open_[key_on(made->device)];
+  if ((*out = there.lock())) return open_[key] = *out, Status{};
   log(TRITONSERVER_LOG_INFO,
       path + ": loaded for " + (info.target ? info.target : "?") + ", " + std::to_string(info.weights_bytes) + " bytes of weights");
-  open_[key] = made;
+  there = open_[key] = made;
   *out = std::move(made);
   return {};
 }

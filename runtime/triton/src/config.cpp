@@ -77,8 +77,24 @@ Json describe(const std::vector<Tensor>& tensors, const std::vector<Tensor>& bes
   return all;
 }
 
-States states_of(const Settings& settings, const Program& first, const Program& next) {
-  return first.updates_states || next.updates_states ? settings.states : States::none;
+/// Whose the states are, and what a request then brings.
+Status states_of(const Settings& settings, const Program& first, const Program& next, Service* out) {
+  out->states = first.updates_states || next.updates_states ? settings.states : States::none;
+  out->asked = first;
+  const bool told = settings.states_given || !settings.slots.empty();
+  if (out->states == States::none || !settings.feedback.empty() || (told && out->states != States::slots && settings.slots.empty())) {
+    if (out->states == States::slots || !settings.slots.empty())
+      return invalid("slots are for runs that update states, without the parameter 'feedback'");
+    return {};
+  }
+  std::string why_not;
+  if (find_slots(first, settings, &out->slots, &why_not)) {
+    out->states = States::slots;
+    out->asked = request_of(first, out->slots);
+  } else if (told) {
+    return invalid("method '" + first.name + "' has no slots: " + why_not);
+  }
+  return {};
 }
 
 /// Compares the config's tensors with the program's. `partly`: the config may leave some out.
@@ -113,13 +129,16 @@ Status compare(const Json& listed, const std::vector<Tensor>& tensors, const cha
 Status complete(const Artifact& artifact, const Settings& settings, Json* config) {
   Program first, next;
   if (Status s = programs(artifact, settings, &first, &next); !s) return s;
-  const States states = states_of(settings, first, next);
+  Service service;
+  if (Status s = states_of(settings, first, next, &service); !s) return s;
+  const States states = service.states;
+  const Program& asked = service.asked;
   int64_t max_batch = integer(*config, "max_batch_size"), most = 0;
   std::string why_not;
   // Who lists whole shapes does not want batches.
   bool whole = false;
   for (const Json& entry : config->value("input", Json::array()))
-    if (const Tensor* t = first.input(entry.value("name", "")))
+    if (const Tensor* t = asked.input(entry.value("name", "")))
       whole |= max_batch == 0 && integers(entry, "dims").size() == t->wire_dims(false).size();
   if (max_batch == 0 && !whole && settings.batching && states == States::none && settings.feedback.empty()) {
     if (batchable(artifact, first, false, &most, &why_not)) {
@@ -128,10 +147,14 @@ Status complete(const Artifact& artifact, const Settings& settings, Json* config
       log(TRITONSERVER_LOG_INFO, "requests are not batched: " + why_not);
     }
   }
+  if (max_batch == 0 && !whole && settings.batching && states == States::slots) max_batch = service.slots.rows;
   (*config)["max_batch_size"] = max_batch;
-  if (!has(*config, "input")) (*config)["input"] = describe(first.inputs, {}, max_batch > 0);
+  if (!has(*config, "input")) {
+    (*config)["input"] = describe(asked.inputs, {}, max_batch > 0);
+    if (states == States::slots && max_batch > 0) (*config)["input"][0]["allow_ragged_batch"] = true;
+  }
   if (!has(*config, "output"))
-    (*config)["output"] = describe(first.outputs, settings.feedback.empty() ? first.outputs : next.outputs, max_batch > 0);
+    (*config)["output"] = describe(asked.outputs, settings.feedback.empty() ? asked.outputs : next.outputs, max_batch > 0);
   const bool scheduled =
       has_object(*config, "dynamic_batching") || has_object(*config, "sequence_batching") || has_object(*config, "ensemble_scheduling");
   // What the server has set aside for an instance is joined by what comes before it begins only where there is a delay.
@@ -139,6 +162,9 @@ Status complete(const Artifact& artifact, const Settings& settings, Json* config
   if (!scheduled && states == States::sequence)
     (*config)["sequence_batching"] = {{"max_sequence_idle_microseconds", 60000000},
                                       {"oldest", {{"max_candidate_sequences", settings.sequences}}}};
+  if (!scheduled && states == States::slots)
+    (*config)["sequence_batching"] = {{"max_sequence_idle_microseconds", 60000000},
+                                      {"oldest", {{"max_candidate_sequences", service.slots.rows}, {"max_queue_delay_microseconds", 1}}}};
   if (!settings.feedback.empty() && !has_object(*config, "model_transaction_policy"))
     (*config)["model_transaction_policy"] = {{"decoupled", true}};
   return {};
@@ -146,7 +172,7 @@ Status complete(const Artifact& artifact, const Settings& settings, Json* config
 
 Status read_service(const Artifact& artifact, const Settings& settings, const Json& config, Service* out) {
   if (Status s = programs(artifact, settings, &out->program, &out->next); !s) return s;
-  out->states = states_of(settings, out->program, out->next);
+  if (Status s = states_of(settings, out->program, out->next, out); !s) return s;
   out->max_batch = integer(config, "max_batch_size");
   out->decoupled = has_object(config, "model_transaction_policy") && config["model_transaction_policy"].value("decoupled", false);
   if (!settings.feedback.empty() && !out->decoupled)
@@ -154,26 +180,32 @@ Status read_service(const Artifact& artifact, const Settings& settings, const Js
   if (out->max_batch > 0) {
     int64_t most = 0;
     std::string why_not;
-    if (out->states != States::none) why_not = "its runs update states, which rows would share";
+    if (out->states == States::slots) {
+      most = out->slots.rows;
+    } else if (out->states != States::none) {
+      why_not = "its runs update states, which rows would share";
+    }
     if (!settings.feedback.empty()) why_not = "parameter 'feedback' is for one request at a time";
-    if (why_not.empty()) (void)batchable(artifact, out->program, true, &most, &why_not);
+    if (why_not.empty() && out->states == States::none) (void)batchable(artifact, out->program, true, &most, &why_not);
     if (!why_not.empty())
       return invalid("max_batch_size is " + std::to_string(out->max_batch) + ", and requests cannot be batched: " + why_not);
     if (out->max_batch > most)
       return invalid("max_batch_size is " + std::to_string(out->max_batch) + ", and the artifact takes at most " + std::to_string(most) +
                      " rows");
   }
-  if (out->states == States::sequence && !has_object(config, "sequence_batching"))
+  const bool by_sequence = out->states == States::sequence || out->states == States::slots;
+  if (by_sequence && !has_object(config, "sequence_batching"))
     return invalid(
         "runs of the artifact update states: the config needs sequence_batching, or the parameter 'states' as 'instance' or 'request'");
-  if (out->states == States::sequence && has_object(config["sequence_batching"], "oldest")) {
+  if (by_sequence && has_object(config["sequence_batching"], "oldest")) {
     const int64_t most = integer(config["sequence_batching"]["oldest"], "max_candidate_sequences");
-    if (most > settings.sequences)
+    const int64_t kept = out->states == States::slots ? out->slots.rows : settings.sequences;
+    if (most > kept)
       return invalid("sequence_batching has max_candidate_sequences " + std::to_string(most) + ", and an instance keeps " +
-                     std::to_string(settings.sequences) + " (parameter 'sequences')");
+                     std::to_string(kept) + (out->states == States::slots ? ", a slot each" : " (parameter 'sequences')"));
   }
-  if (Status s = compare(config.value("input", Json::array()), out->program.inputs, "input", out->max_batch > 0, false); !s) return s;
-  if (Status s = compare(config.value("output", Json::array()), out->program.outputs, "output", out->max_batch > 0, true); !s) return s;
+  if (Status s = compare(config.value("input", Json::array()), out->asked.inputs, "input", out->max_batch > 0, false); !s) return s;
+  if (Status s = compare(config.value("output", Json::array()), out->asked.outputs, "output", out->max_batch > 0, true); !s) return s;
   int64_t instances = 0;
   for (const Json& group : config.value("instance_group", Json::array()))
     if (group.value("kind", "") != "KIND_GPU") instances += std::max<int64_t>(integer(group, "count"), 1);

@@ -3,16 +3,18 @@
 #include <nlohmann/json.hpp>
 
 #include "artifact.h"
-#include "settings.h"
+#include "slots.h"
 
 namespace aotc::triton {
 
 /// How the instances of a model serve requests.
 struct Service {
   Program program;        ///< takes a request
+  Program asked;          ///< what the request brings and is answered; with slots not all that the program takes
   Program next;           ///< with feedback: every later run; else as program
   int64_t max_batch = 0;  ///< rows of a run; 0: requests are not batched and have the program's whole shapes
   States states = States::none;
+  Slots slots;
   bool decoupled = false;
   int32_t instances = 1;  ///< on CPUs
 };

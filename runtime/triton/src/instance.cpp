@@ -83,6 +83,8 @@ Status Instance::open(TRITONBACKEND_ModelInstance* handle) {
   if (Status s = model_.artifacts->open(model_.path, device, settings.model_flags, &artifact_); !s) return s;
   if (Status s = artifact_->program(service_.program.name, &program_); !s) return s;
   if (Status s = artifact_->program(service_.next.name, &next_); !s) return s;
+  slots_ = service_.slots;
+  asked_ = service_.states == States::slots ? request_of(program_, slots_) : program_;
   if (artifact_->device >= 0)
     if (Status s = Cuda::open(artifact_->device, &cuda_); !s) return s;
   const int32_t share = std::max(1, cpus() / service_.instances);
@@ -117,28 +119,40 @@ Status Instance::context_for(const Job& job, aotc::host::Context** out) {
   *out = &context_;
   if (service_.states == States::request) return of_aotc(context_.reset_states(), "");
   if (service_.states != States::sequence) return {};
+  Sequence* sequence = nullptr;
+  if (Status s = sequence_of(job, &sequence); !s) return s;
+  *out = &sequence->context;
+  return job.begins_sequence() ? of_aotc(sequence->context.reset_states(), "") : Status{};
+}
+
+Status Instance::sequence_of(const Job& job, Sequence** out) {
+  const bool in_slots = service_.states == States::slots;
   const std::string id = job.sequence();
   auto found = std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence& s) { return s.id == id; });
   if (found == sequences_.end()) {
     if (!job.begins_sequence()) return invalid("sequence " + id + " has no state here: its first request must have the flag of a start");
-    if (sequences_.size() >= static_cast<size_t>(model_.settings.sequences)) {
+    if (sequences_.size() >= static_cast<size_t>(in_slots ? slots_.rows : model_.settings.sequences)) {
       found = sequences_.begin();  // the server has given it up
     } else if (!sequences_.empty() && sequences_.front().id.empty()) {
       found = sequences_.begin();  // it has ended
     } else {
-      aotc::host::Context context;
-      if (Status s = new_context(&context); !s) return s;
-      found = sequences_.insert(sequences_.end(), {id, std::move(context)});
+      Sequence made;
+      made.slot = static_cast<int64_t>(sequences_.size());
+      if (!in_slots)
+        if (Status s = new_context(&made.context); !s) return s;
+      found = sequences_.insert(sequences_.end(), std::move(made));
     }
   }
   sequences_.splice(sequences_.end(), sequences_, found);
-  *out = &found->context;
+  *out = &*found;
   found->id = id;
-  return job.begins_sequence() ? of_aotc(found->context.reset_states(), "") : Status{};
+  if (job.begins_sequence()) found->fed = 0, found->lost = false;
+  if (found->lost) return lost_slot(job);
+  return {};
 }
 
 void Instance::end_sequence(const Job& job) {
-  if (service_.states != States::sequence || !job.ends_sequence()) return;
+  if ((service_.states != States::sequence && service_.states != States::slots) || !job.ends_sequence()) return;
   const std::string id = job.sequence();
   const auto found = std::find_if(sequences_.begin(), sequences_.end(), [&](const Sequence& s) { return s.id == id; });
   if (found == sequences_.end()) return;
@@ -152,7 +166,7 @@ void Instance::execute(TRITONBACKEND_Request** requests, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) jobs[i].take(requests[i], handle_);
   try {
     for (Job& job : jobs)
-      job.open(program_, batched_, !model_.settings.feedback.empty(), cuda_ ? TRITONSERVER_MEMORY_GPU : TRITONSERVER_MEMORY_CPU,
+      job.open(asked_, batched_, !model_.settings.feedback.empty(), cuda_ ? TRITONSERVER_MEMORY_GPU : TRITONSERVER_MEMORY_CPU,
                cuda_ ? cuda_->device() : 0);
     serve(jobs, start);
   } catch (const std::exception& e) {
@@ -173,12 +187,15 @@ void Instance::serve(std::vector<Job>& jobs, uint64_t start) {
     if (!job.status) continue;
     if (!model_.settings.feedback.empty()) {
       serve_steps(job, start);
+    } else if (service_.states == States::slots) {
+      left.push_back(&job);
     } else if (!batched_) {
       serve_group({&job}, start);
     } else {
       left.push_back(&job);
     }
   }
+  if (service_.states == States::slots) return serve_slots(left, start);
   // Requests of one shape beside their rows are a batch.
   const auto alike = [](const Job& a, const Job& b) {
     for (size_t i = 0; i < a.inputs.size(); ++i)
@@ -245,7 +262,7 @@ void Instance::serve_group(const std::vector<Job*>& group, uint64_t start) {
   uint64_t compute_start = now_ns(), compute_end = compute_start;
   const auto all = [&]() -> Status {
     if (Status s = context_for(*group[0], &context); !s) return s;
-    if (Status s = gather(group, &in); !s) return s;
+    if (Status s = gather(group, 0, &in); !s) return s;
     if (Status s = make_room(*context, program_, in, group.size() == 1 ? group[0] : nullptr, &out, &scattered); !s) return s;
     compute_start = now_ns();
     if (Status s = run(*context, program_, group, start, in, out); !s) return s;
@@ -281,7 +298,7 @@ void Instance::serve_steps(Job& job, uint64_t start) {
   const auto all = [&]() -> Status {
     if (steps < 1) return invalid("the request's parameter 'max_steps' is " + std::to_string(steps) + ": expected a number from 1");
     if (Status s = context_for(job, &context); !s) return s;
-    if (Status s = gather({&job}, &first); !s) return s;
+    if (Status s = gather({&job}, 0, &first); !s) return s;
     for (int64_t step = 0; step < steps; ++step) {
       const Program& program = step == 0 ? program_ : next_;
       if (step > 0 && job.cancelled())
@@ -362,10 +379,10 @@ bool Instance::usable(const Place& place, const Tensor& t) const {
 
 Status Instance::wait() { return cuda_ ? cuda_->wait() : Status{}; }
 
-Status Instance::gather(const std::vector<Job*>& group, Tensors* in) {
+Status Instance::gather(const std::vector<Job*>& group, size_t from, Tensors* in) {
   bool copied = false;
-  for (size_t i = 0; i < program_.inputs.size(); ++i) {
-    const Tensor& t = program_.inputs[i];
+  for (size_t i = from; i < asked_.inputs.size(); ++i) {
+    const Tensor& t = asked_.inputs[i];
     std::vector<int64_t> shape = group[0]->inputs[i].shape;
     const std::vector<Place>& pieces = group[0]->inputs[i].pieces;
     if (group.size() == 1 && pieces.size() == 1 && usable(pieces[0], t)) {
@@ -430,7 +447,7 @@ Status Instance::make_room(aotc::host::Context& context, const Program& program,
 Status Instance::run(aotc::host::Context& context, const Program& program, const std::vector<Job*>& group, uint64_t begun,
                      const Tensors& in, const Tensors& out) {
   aotc::host::Status status;
-  if (AOTC_HAS(context.api(), run_with)) {
+  if (AOTC_HAS(context.api(), run_with) && service_.states != States::slots) {
     aotc::host::RunOptions options;
     uint64_t most = 0;
     const bool all = std::all_of(group.begin(), group.end(), [&](const Job* job) {
@@ -454,6 +471,7 @@ Status Instance::run(aotc::host::Context& context, const Program& program, const
   }
   Status s = of_aotc(status, status.code == AOTC_STATUS_DEADLINE_EXCEEDED ? "the request's timeout has passed" : "");
   lost_ |= s.lost;
+  undefined_ = status.code == AOTC_STATUS_WRONG_STATE;
   return s;
 }
 
@@ -473,7 +491,7 @@ Status Instance::scatter(aotc::host::Context& context, const Program& program, c
     const uint64_t row = batched_ && shape[0] > 0 ? out.views[o].byte_size / static_cast<uint64_t>(shape[0]) : 0;
     for (Job* job : group) {
       if (batched_) shape[0] = job->rows();
-      if (job->status && job->wants(wanted)) {
+      if (job->status && job->answered && job->wants(wanted)) {
         Place place = made_[o];
         const Place from = out_[o].place();
         if (!place.data) job->status = job->output(t, shape, batched_, &place);

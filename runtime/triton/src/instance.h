@@ -42,21 +42,37 @@ class Instance {
   };
   struct Sequence {
     std::string id;
-    aotc::host::Context context;
+    aotc::host::Context context;  ///< its own; none where it has a slot
+    int64_t slot = 0, fed = 0;    ///< and how many positions of it are filled
+    bool lost = false;            ///< what the slot holds is undefined
+  };
+  struct Fed {  ///< a request to a slot
+    Job* job;   ///< nullptr once it is answered
+    Sequence* sequence;
+    std::vector<int64_t> tokens;
+    int64_t done;  ///< so many of them are fed
   };
   explicit Instance(const ServedModel& model) : model_(model), service_(model.service), batched_(model.service.max_batch > 0) {}
   Status open(TRITONBACKEND_ModelInstance* handle);
   Status new_context(aotc::host::Context* out) const;
   Status context_for(const Job& job, aotc::host::Context** out);
+  /// The sequence of the request; one that begins gets the context or the slot of one that has ended.
+  Status sequence_of(const Job& job, Sequence** out);
   void end_sequence(const Job& job);
   void serve(std::vector<Job>& jobs, uint64_t start);
   /// A group, in parts by as many of the model's instances as have nothing to do.
   void spread(const std::vector<Job*>& group, uint64_t start);
   void serve_group(const std::vector<Job*>& group, uint64_t start);
   void serve_steps(Job& job, uint64_t start);
+  /// Requests of sequences that have slots, in runs of many.
+  void serve_slots(const std::vector<Job*>& jobs, uint64_t start);
+  void serve_rows(const std::vector<Fed*>& group, uint64_t start);
+  Status lost_slot(const Job& job) const;
+  Status empty_slots();
+  Status tokens_of(const Job& job, std::vector<int64_t>* out);
 
-  /// The group's inputs, each in one piece: in place where there is one request with one piece, else put together.
-  Status gather(const std::vector<Job*>& group, Tensors* in);
+  /// The group's inputs from `from` on, each in one piece: in place where there is one request with one piece, else put together.
+  Status gather(const std::vector<Job*>& group, size_t from, Tensors* in);
   /// Memory for the outputs: the response's own where `direct` is not null and wants it (scattered[o] is then false), else this instance's.
   Status make_room(aotc::host::Context& context, const Program& program, const Tensors& in, Job* direct, Tensors* out,
                    std::vector<bool>* scattered);
@@ -76,7 +92,8 @@ class Instance {
   std::shared_ptr<Artifact> artifact_;
   std::unique_ptr<Cuda> cuda_;  ///< before the contexts that use its stream
   int32_t threads_ = 1;
-  Program program_, next_;
+  Program program_, next_, asked_;
+  Slots slots_;
   aotc::host::Context context_;
   std::list<Sequence> sequences_;  ///< those that have ended first, without an id, then the least recently used
   std::vector<Buffer> in_, out_, fed_;
@@ -84,6 +101,7 @@ class Instance {
   Helper helper_;            ///< works for the model's other instances
   bool helps_ = false;
   bool lost_ = false;
+  bool undefined_ = false;  ///< the last run did not begin, since states are undefined after an earlier one
 };
 
 }  // namespace aotc::triton

@@ -48,6 +48,7 @@ class Job {
 
   std::vector<Input> inputs;
   Status status;
+  bool answered = true;  ///< by this run; false: by a later one
 
  private:
   Status read(const Program& program, bool batched, TRITONSERVER_MemoryType preferred, int64_t preferred_id);

@@ -91,16 +91,20 @@ const Parameter kParameters[] = {
      [](const std::string& v, Settings* s) {
        return one_of<Spread>(v, {{"on", Spread::on}, {"off", Spread::off}, {"always", Spread::always}}, &s->spread);
      }},
-    {"states", "sequence, instance or request",
+    {"states", "sequence, slots, instance or request",
      [](const std::string& v, Settings* s) {
        s->states_given = true;
-       return one_of<States>(v, {{"sequence", States::sequence}, {"instance", States::instance}, {"request", States::request}}, &s->states);
+       return one_of<States>(
+           v, {{"sequence", States::sequence}, {"slots", States::slots}, {"instance", States::instance}, {"request", States::request}},
+           &s->states);
      }},
     {"sequences", "a number from 1 to 65536",
      [](const std::string& v, Settings* s) {
        int64_t n = 0;
        return number(v, 1, 65536, &n) && (s->sequences = static_cast<int32_t>(n), true);
      }},
+    {"slots", "ROLE=INPUT, and more behind commas", [](const std::string& v, Settings* s) { return pairs(v, &s->slots); }},
+    {"vocabulary", "a number from 1", [](const std::string& v, Settings* s) { return number(v, 1, INT64_MAX, &s->vocabulary); }},
     {"feedback", "INPUT=OUTPUT, and more behind commas", [](const std::string& v, Settings* s) { return pairs(v, &s->feedback); }},
     {"max_steps", "a number from 1", [](const std::string& v, Settings* s) { return number(v, 1, INT64_MAX, &s->max_steps); }},
     {"stop", "OUTPUT=NUMBER",

@@ -12,6 +12,7 @@ namespace aotc::triton {
 enum class States {
   none,      ///< runs update none
   sequence,  ///< a context for each sequence of the sequence batcher
+  slots,     ///< a slot for each of them, and runs of many (slots.h)
   instance,  ///< one context an instance, which goes on from request to request
   request    ///< back to the initial content before each request
 };
@@ -35,6 +36,8 @@ struct Settings {
   bool states_given = false;
   States states = States::sequence;
   int32_t sequences = 16;                                     ///< an instance's at one time
+  std::vector<std::pair<std::string, std::string>> slots;     ///< role and input, where the input has another name
+  int64_t vocabulary = 0;                                     ///< 0: not given
   std::vector<std::pair<std::string, std::string>> feedback;  ///< input of the next run, output of the one before
   int64_t max_steps = 128;
   std::string stop_output;  ///< empty: none
