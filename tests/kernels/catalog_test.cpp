@@ -48,7 +48,7 @@ TEST_CASE("an entry is found by features, also of a machine whose set is none of
   const auto with = [](std::string_view base, FeatureSet have) { return isa_name(library_entry(base, have).isa); };
   const FeatureSet small = features_of(Isa::avx2) | FeatureSet{Feature::AVX_VNNI};
   CHECK(with("aotc_gemm_f32", small) == "avx2");
-  CHECK(with("aotc_gemm_bytes_f32", small) == "avx2");
+  CHECK(with("aotc_gemm_bytes_u8", small) == "avx2");
   // AVX-512 BF16 and tiles, without what is between them in the list.
   const FeatureSet odd = features_of(Isa::avx2) | FeatureSet{Feature::AMX_TILES, Feature::OS_AMX, Feature::AVX512_BF16};
   CHECK(library_entry("aotc_gemm_tiles_bf16", odd).base == "aotc_gemm_bf16");
