@@ -17,7 +17,6 @@ namespace aotc::forms::cuda {
 
 using emit::cuda::StreamTile;
 using loop::MatmulKernel;
-using loop::Operand;
 
 namespace {
 
@@ -65,15 +64,6 @@ int resident_of(const StreamTile& t, const Machine& m) {
   return static_cast<int>(std::clamp<int64_t>(std::min({by_memory, by_registers, static_cast<int64_t>(u.threads) / t.threads()}), 1, 4));
 }
 
-Fit takes_streamed_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms) {
-  const bool is_a = &o == &k.a;
-  const Expr &along = is_a ? o.col_stride : o.row_stride, &lines = is_a ? o.row_stride : o.col_stride;
-  if (!along.is(1)) return refuse("operand {}: k must be the contiguous index", name);
-  const bool one = is_a && k.m.is(1);
-  if ((!one && !takes_stride(lines, k.in, syms)) || !takes_offset(o.base, k.in, syms))
-    return refuse("operand {}: rows must be a multiple of 16 bytes apart", name);
-  return Fit::yes();
-}
 /// A weight of few bits that all readers of its parameter take in slabs.
 Fit takes_number_strips(const MatmulKernel& k, const loop::QuantisedWeight& q) {
   const DType values = k.params[q.values].dtype;
@@ -116,8 +106,7 @@ class Stream final : public FormOf<MatmulKernel> {
     const int64_t most = most_rows(s.machine);
     if (s.syms.interval(k.m).max > most || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", most);
     if (!k.batch.empty()) return refuse("it takes one matrix");
-    if (const Fit a = k.a.prologue ? takes_made_rows(k, s.syms.interval(k.m).max) : takes_streamed_operand(k, k.a, "a", s.syms); !a)
-      return a;
+    if (const Fit a = k.a.prologue ? takes_made_rows(k, s.syms.interval(k.m).max) : takes_along_k(k, k.a, "a", s.syms); !a) return a;
     if (const Fit b = takes_weight(k, s); !b) return b;
     const int64_t bytes = tile_for(least_tile(k), k, s.syms).smem_bytes();
     return bytes <= s.machine.shared_bytes ? Fit::yes()
@@ -132,8 +121,8 @@ class Stream final : public FormOf<MatmulKernel> {
     if (!k.b_constant) return refuse("operand b is no weight");
     if (k.m.is(1)) return refuse("one row: cuda_vector reads such a weight at the memory's pace");
     if (k.twin)
-      if (const Fit twin = takes_streamed_operand(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
-    return takes_streamed_operand(k, k.b, "b", s.syms);
+      if (const Fit twin = takes_along_k(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
+    return takes_along_k(k, k.b, "b", s.syms);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
@@ -231,8 +220,7 @@ class Stream final : public FormOf<MatmulKernel> {
     const double blocks = static_cast<double>(blocks_of(t, k, s.syms)), resident = resident_of(t, m);
     const double clusters[] = {1, 1, u.wg_clusters4, u.wg_clusters8};  // of the processors, what clusters reach
     const double slots = m.cores * resident * clusters[std::countr_zero(static_cast<unsigned>(t.split))];
-    const double waves = std::max(1.0, blocks / slots),
-                 beside = std::min(resident, std::max(1.0, blocks / m.cores));  // blocks of a processor
+    const double waves = rounds(blocks, slots), beside = cuda::beside(blocks, resident, m.cores);  // blocks of a processor
     // Bytes of weights of a warp's round; what the copies under way reach of the memory's pace.
     const double round = t.strips * t.sums * t.run * t.slab_bytes();
     const double under_way = std::min(blocks, slots) / m.cores * static_cast<double>(t.depth_used()) * t.warps * round;

@@ -66,7 +66,7 @@ class Cholesky final : public Triangles {
       // A row of a column: its part of the sum and the steps of the reduction over lanes.
       const double row = u.cholesky_row + n / 2 / 32 * u.cholesky_lane,
                    column = (1 + n / 2 / warps) * row + (warps > 1 ? u.cholesky_block_column : u.cholesky_warp_column);
-      const double waves = std::max(1.0, count * warps / (s.machine.cores * u.cholesky_warps));
+      const double waves = rounds(count * warps, s.machine.cores * u.cholesky_warps);
       all.push_back({pack(*this, Team{warps}), Fit::yes(), u.launch + waves * n * column});
     }
     return all;
@@ -83,51 +83,35 @@ class Cholesky final : public Triangles {
   }
 };
 
-class LuFactors final : public Triangles {
+/// LU or QR factors of float64, with what else the algorithm gives.
+class Factors final : public Triangles {
  public:
-  std::string_view name() const override { return "cuda_lu"; }
+  Factors(std::string_view algorithm, std::string_view name, std::vector<DType> results)
+      : algorithm_(algorithm), name_(name), results_(std::move(results)) {}
+  std::string_view name() const override { return name_; }
 
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override {
-    if (k.algorithm != "lu") return {false, ""};
-    return values_of(k) == DType::f64 ? Fit::yes() : refuse("{}: LU factors are of float64", dtype_name(values_of(k)));
+    if (k.algorithm != algorithm_) return {false, ""};
+    return values_of(k) == DType::f64 ? Fit::yes() : refuse("{}: {} factors are of float64", dtype_name(values_of(k)), algorithm_);
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     return units_step(k, k.sizes[0], kWarps / warps_of(k, s));
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
+    std::string pointers = pointer(DType::f64, 0);
+    for (size_t i = 0; i < results_.size(); ++i) pointers += ", " + pointer(results_[i], i + 1, true);
     return emit::cuda::kernel(
-        "triangle.cuh", symbol, 4, 3, 1, kBlockThreads,
-        fmt::format("  lu<{}, {}>({}, {}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kBlockThreads,
-                    pointer(DType::f64, 0), pointer(DType::f64, 1, true), pointer(DType::i64, 2, true), pointer(DType::i64, 3, true)));
+        "triangle.cuh", symbol, results_.size() + 1, 3, 1, kBlockThreads,
+        fmt::format("  {}<{}, {}>({}, a.size[0], a.size[1], a.size[2]);\n", algorithm_, warps_of(k, s), kBlockThreads, pointers));
   }
 
  private:
   static constexpr int64_t kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
   static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
-};
 
-class QrFactors final : public Triangles {
- public:
-  std::string_view name() const override { return "cuda_qr"; }
-
- protected:
-  Fit fits(const LibraryKernel& k, const Site&) const override {
-    if (k.algorithm != "qr") return {false, ""};
-    return values_of(k) == DType::f64 ? Fit::yes() : refuse("{}: QR factors are of float64", dtype_name(values_of(k)));
-  }
-  StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    return units_step(k, k.sizes[0], kWarps / warps_of(k, s));
-  }
-  std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
-    return emit::cuda::kernel("triangle.cuh", symbol, 3, 3, 1, kBlockThreads,
-                              fmt::format("  qr<{}, {}>({}, {}, {}, a.size[0], a.size[1], a.size[2]);\n", warps_of(k, s), kBlockThreads,
-                                          pointer(DType::f64, 0), pointer(DType::f64, 1, true), pointer(DType::f64, 2, true)));
-  }
-
- private:
-  static constexpr int64_t kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
-  static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
+  std::string_view algorithm_, name_;
+  std::vector<DType> results_;
 };
 
 /// Columns of one matrix that the threads of a block have; 0: a column is a warp's.
@@ -151,7 +135,7 @@ class SolveTriangular final : public Triangles {
     const auto order = k.sizes[1].as_const();
     const GpuCosts& u = gpu_costs(s.machine);
     auto ns = [&](double warps, double at_once, double row) {
-      return u.launch + std::max(1.0, warps / (s.machine.cores * at_once)) * static_cast<double>(n) * row;
+      return u.launch + rounds(warps, s.machine.cores * at_once) * static_cast<double>(n) * row;
     };
     const double terms = static_cast<double>(n) / 2;  // of a row, on average
     std::vector<Candidate> all = {
@@ -200,11 +184,11 @@ const Form& cholesky() {
   return form;
 }
 const Form& lu() {
-  static const LuFactors form;
+  static const Factors form("lu", "cuda_lu", {DType::f64, DType::i64, DType::i64});
   return form;
 }
 const Form& qr() {
-  static const QrFactors form;
+  static const Factors form("qr", "cuda_qr", {DType::f64, DType::f64});
   return form;
 }
 const Form& solve_triangular() {

@@ -14,7 +14,6 @@ namespace aotc::forms::cuda {
 
 using emit::cuda::VectorTile;
 using loop::MatmulKernel;
-using loop::Operand;
 
 namespace {
 
@@ -77,20 +76,6 @@ VectorTile tile_of(const Tile& t, const MatmulKernel& k, const Site& s) {
   return {t.warps, static_cast<int>(most_rows(k, s.syms)), deep, t.split, residency_of(t, k, s).bound};
 }
 
-Fit takes_operand(const MatmulKernel& k, const Operand& o, const char* name, const SymTable& syms) {
-  const bool is_a = &o == &k.a;
-  const Expr &along = is_a ? o.col_stride : o.row_stride, &lines = is_a ? o.row_stride : o.col_stride;
-  if (!along.is(1)) return refuse("operand {}: k must be the contiguous index", name);
-  const bool one = is_a && k.m.is(1);
-  if (k.runs && !is_a && !takes_offset(k.runs->stride, k.in, syms))
-    return refuse("operand {}: matrices must be a multiple of 16 bytes apart", name);
-  if ((!one && !takes_stride(lines, k.in, syms)) || !takes_offset(o.base, k.in, syms))
-    return refuse("operand {}: rows must be a multiple of 16 bytes apart", name);
-  for (const Expr& stride : o.batch_strides)
-    if (!takes_offset(stride, k.in, syms)) return refuse("operand {}: matrices must be a multiple of 16 bytes apart", name);
-  return Fit::yes();
-}
-
 class Vector final : public FormOf<MatmulKernel> {
  public:
   std::string_view name() const override { return "cuda_vector"; }
@@ -108,10 +93,10 @@ class Vector final : public FormOf<MatmulKernel> {
     if (k.b.prologue) return refuse("it takes operand b from memory only");
     if (most_rows(k, s.syms) > kMostRows || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", kMostRows);
     if (k.runs && s.syms.interval(k.m).max > kMostInRuns) return refuse("1 to {} rows in runs", kMostInRuns);
-    if (const Fit a = k.a.prologue ? takes_made_rows(k, most_rows(k, s.syms)) : takes_operand(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = k.a.prologue ? takes_made_rows(k, most_rows(k, s.syms)) : takes_along_k(k, k.a, "a", s.syms); !a) return a;
     if (k.twin)
-      if (const Fit twin = takes_operand(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
-    return takes_operand(k, k.b, "b", s.syms);
+      if (const Fit twin = takes_along_k(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
+    return takes_along_k(k, k.b, "b", s.syms);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& k, const Site& s) const override {
@@ -166,7 +151,7 @@ class Vector final : public FormOf<MatmulKernel> {
     const double instructions = bytes / 512 * (u.vector_chunk + u.vector_row * wide * static_cast<double>(most_rows(k, s.syms)));
     const double stream = std::max(bytes / (static_cast<double>(s.machine.bytes_per_ns) * p.memory * pace),
                                    instructions / (s.machine.cores * u.vector_issues));
-    const double waves = std::max(1.0, blocks / (resident * s.machine.cores));
+    const double waves = rounds(blocks, resident * s.machine.cores);
     const double row_loads = p.row_load * static_cast<double>(most_rows(k, s.syms)) * chunks * waves;
     const double rows = made_rows_ns(k, most_rows(k, s.syms), blocks, 1, u, s.syms);
     const double mates = loop::two_sums(k) && !k.twin ? u.vector_mate_row * static_cast<double>(most_rows(k, s.syms) - 1) : 0;
