@@ -52,9 +52,9 @@ class ConvForm : public FormOf<loop::ConvKernel> {
  protected:
   Fit fits(const loop::ConvKernel& k, const Site& s) const final {
     if (k.channels_last != channels_last_) return refuse("x has its channels {}", k.channels_last ? "last" : "first");
+    if (const Fit taken = takes(k, s); !taken) return taken;
     if (k.channels_last && k.transposed) return refuse("transposed convolutions have their channels first");
-    if (!has_entry(entry(), k.in)) return refuse("no kernel of its kind is of {}", dtype_name(k.in));
-    return takes(k, s);
+    return has_entry(entry(), k.in) ? Fit::yes() : refuse("no kernel of its kind is of {}", dtype_name(k.in));
   }
   virtual Fit takes(const loop::ConvKernel&, const Site&) const = 0;
   struct Work {
