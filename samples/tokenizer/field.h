@@ -45,6 +45,21 @@ class Field {
                              "; known: " + known);
   }
 
+  /// Of a step, or a "Sequence" of steps in `member`: take(step, row) for each, with its row of a table as above. Of null: none.
+  template <class Table, class Take>
+  void each_step(const Table& table, const char* member, const Take& take, int depth = 0) const {
+    if (is_null()) return;
+    const std::string& type = (*this)["type"].json().text;
+    if (type == "Sequence") {
+      if (depth == 16) wrong("too deep");
+      for (const Field& each : (*this)[member].list()) each.each_step(table, member, take, depth + 1);
+      return;
+    }
+    for (const auto& row : table)
+      if (row.type == type) return take(*this, row);
+    unknown_type(table);
+  }
+
  private:
   const Json& want(Json::Kind kind, const char* what) const {
     if (j_.kind != kind) wrong(std::string("expected ") + what);

@@ -72,22 +72,11 @@ constexpr struct {
 
 }  // namespace
 
-Normalizer::Normalizer(const Field& field, const Libraries& libraries) { read(field, libraries, 0); }
-
-void Normalizer::read(const Field& field, const Libraries& libraries, int depth) {
-  if (field.is_null()) return;
-  for (const auto& known : kTypes) {
-    if (field["type"].json().text != known.type) continue;
-    if (known.read) {
-      if (steps_.size() == 64) field.wrong("expected at most 64 normalizers");
-      steps_.push_back(known.read(field, libraries));
-    } else {
-      if (depth == 16) field.wrong("too deep");
-      for (const Field& each : field["normalizers"].list()) read(each, libraries, depth + 1);
-    }
-    return;
-  }
-  field.unknown_type(kTypes);
+Normalizer::Normalizer(const Field& field, const Libraries& libraries) {
+  field.each_step(kTypes, "normalizers", [&](const Field& f, const auto& known) {
+    if (steps_.size() == 64) f.wrong("expected at most 64 normalizers");
+    steps_.push_back(known.read(f, libraries));
+  });
 }
 
 }  // namespace tok

@@ -35,7 +35,6 @@ class Normalizer {
 
  private:
   using Step = std::function<void(Text&)>;
-  void read(const Field& field, const Libraries& libraries, int depth);
   std::vector<Step> steps_;
 };
 

@@ -214,24 +214,12 @@ ByteAlphabet::ByteAlphabet() {
   }
 }
 
-PreTokenizer::PreTokenizer(const Field& field, const Libraries& libraries) { read(field, libraries, 0); }
-
-void PreTokenizer::read(const Field& field, const Libraries& libraries, int depth) {
-  if (field.is_null()) return;
-  for (const auto& known : kTypes) {
-    const std::string& type = field["type"].json().text;
-    if (type != known.type) continue;
-    if (known.read) {
-      if (steps_.size() == 64) field.wrong("expected at most 64 pre-tokenizers");
-      if (type == "ByteLevel") byte_level_ = true;
-      steps_.push_back(known.read(field, libraries));
-    } else {
-      if (depth == 16) field.wrong("too deep");
-      for (const Field& each : field["pretokenizers"].list()) read(each, libraries, depth + 1);
-    }
-    return;
-  }
-  field.unknown_type(kTypes);
+PreTokenizer::PreTokenizer(const Field& field, const Libraries& libraries) {
+  field.each_step(kTypes, "pretokenizers", [&](const Field& f, const auto& known) {
+    if (steps_.size() == 64) f.wrong("expected at most 64 pre-tokenizers");
+    if (known.type == "ByteLevel") byte_level_ = true;
+    steps_.push_back(known.read(f, libraries));
+  });
 }
 
 void PreTokenizer::run(size_t step, std::string_view piece, bool first, const Emit& word) const {

@@ -34,7 +34,6 @@ class PreTokenizer {
 
  private:
   using Step = std::function<void(std::string_view piece, bool first, const Emit& emit)>;
-  void read(const Field& field, const Libraries& libraries, int depth);
   void run(size_t step, std::string_view piece, bool first, const Emit& word) const;
   std::vector<Step> steps_;
   bool byte_level_ = false;
