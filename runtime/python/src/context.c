@@ -61,33 +61,36 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
 
 /* ---- runs ---- */
 
-static aotc_status bounds(const context* c, int32_t method, const aotc_views* in, int64_t* const* shapes, int32_t n) {
+/* The shapes of a method's n outputs for these inputs, kMaxRank sizes each, to be freed. NULL: an error is set. */
+static int64_t* bounds(context* c, int32_t method, const aotc_views* in, int32_t n) {
   const aotc_api* api = api_of(c);
-  return method ? api->method_output_bounds(c->context, method, in->tensor, in->n, shapes, n)
-                : api->output_bounds(c->context, in->tensor, in->n, shapes, n);
+  int64_t* sizes = malloc(sizeof(int64_t) * kMaxRank * (size_t)(n ? n : 1));
+  int64_t** shapes = malloc(sizeof(int64_t*) * (size_t)(n ? n : 1));
+  if (sizes && shapes) {
+    for (int32_t i = 0; i < n; ++i) shapes[i] = sizes + (size_t)i * kMaxRank;
+    const aotc_status status = method ? api->method_output_bounds(c->context, method, in->tensor, in->n, shapes, n)
+                                      : api->output_bounds(c->context, in->tensor, in->n, shapes, n);
+    free(shapes);
+    if (status == AOTC_STATUS_OK) return sizes;
+    failed(c, status);
+  } else {
+    free(shapes);
+    PyErr_NoMemory();
+  }
+  free(sizes);
+  return NULL;
 }
 
 /* A tuple of outputs of this package's own, as large as these inputs need. */
 static PyObject* make_outputs(context* c, int32_t method, const aotc_views* in) {
   const aotc_ios* out = &c->model->methods[method].of[AOTC_OUTPUT];
-  const int32_t n = out->n;
-  int64_t* sizes = malloc(sizeof(int64_t) * kMaxRank * (size_t)(n ? n : 1));
-  int64_t** shapes = malloc(sizeof(int64_t*) * (size_t)(n ? n : 1));
-  PyObject* all = sizes && shapes ? PyTuple_New(n) : PyErr_NoMemory();
-  if (all) {
-    for (int32_t i = 0; i < n; ++i) shapes[i] = sizes + (size_t)i * kMaxRank;
-    const aotc_status status = bounds(c, method, in, shapes, n);
-    if (status != AOTC_STATUS_OK) {
-      failed(c, status);
-      Py_CLEAR(all);
-    }
-  }
-  for (int32_t i = 0; all && i < n; ++i) {
+  int64_t* shapes = bounds(c, method, in, out->n);
+  PyObject* all = shapes ? PyTuple_New(out->n) : NULL;
+  for (int32_t i = 0; all && i < out->n; ++i) {
     const aotc_io_info* info = &out->io[i].info;
-    PyObject* one = aotc_tensor_new(c->model->module, aotc_dtype_of(info->dtype), shapes[i], info->rank);
+    PyObject* one = aotc_tensor_new(c->model->module, aotc_dtype_of(info->dtype), shapes + (size_t)i * kMaxRank, info->rank);
     if (!one || PyTuple_SetItem(all, i, one) != 0) Py_CLEAR(all);
   }
-  free(sizes);
   free(shapes);
   return all;
 }
@@ -294,21 +297,12 @@ static PyObject* output_bounds(PyObject* self, PyObject* const* args, Py_ssize_t
   const int32_t method = aotc_method_of(c->model, given[1]);
   if (method >= 0 && aotc_views_open(given[0], c->model, method, AOTC_INPUT, c->stream, &in) == 0) {
     const aotc_ios* out = &c->model->methods[method].of[AOTC_OUTPUT];
-    const int32_t n = out->n;
-    int64_t* sizes = malloc(sizeof(int64_t) * kMaxRank * (size_t)(n ? n : 1));
-    int64_t** shapes = malloc(sizeof(int64_t*) * (size_t)(n ? n : 1));
-    if (!sizes || !shapes) {
-      PyErr_NoMemory();
-    } else {
-      for (int32_t i = 0; i < n; ++i) shapes[i] = sizes + (size_t)i * kMaxRank;
-      const aotc_status status = bounds(c, method, &in, shapes, n);
-      all = status == AOTC_STATUS_OK ? PyTuple_New(n) : failed(c, status);
-      for (int32_t i = 0; all && i < n; ++i) {
-        PyObject* shape = aotc_shape_tuple(shapes[i], out->io[i].info.rank);
-        if (!shape || PyTuple_SetItem(all, i, shape) != 0) Py_CLEAR(all);
-      }
+    int64_t* shapes = bounds(c, method, &in, out->n);
+    all = shapes ? PyTuple_New(out->n) : NULL;
+    for (int32_t i = 0; all && i < out->n; ++i) {
+      PyObject* shape = aotc_shape_tuple(shapes + (size_t)i * kMaxRank, out->io[i].info.rank);
+      if (!shape || PyTuple_SetItem(all, i, shape) != 0) Py_CLEAR(all);
     }
-    free(sizes);
     free(shapes);
     aotc_views_close(&in);
   }
