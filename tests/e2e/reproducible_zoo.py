@@ -1,7 +1,7 @@
 """--reproducible over the models of a zoo, with a batch of 1 to 32: rows of the results for each batch, 1 and 2 threads, by code for AVX2 and for
 AVX-512, beside those of the largest batch; and how long a run takes beside an artifact without the option.
 
-    reproducible_zoo.py ZOO.py --aotc BIN --python-package DIR --work DIR [--batches 1,2,..] [name ...]
+    reproducible_zoo.py ZOO.py --aotc BIN --python-package DIR --work DIR [--batches 1,2,..] [--names NAME,..]
 
 ZOO.py has build(name), which gives (module, example inputs, dynamic shapes or None), and REG, the names. The first dimension of inputs that share
 theirs is made the batch. Instruction sets that this machine lacks are said to be left out.
@@ -56,7 +56,7 @@ def main():
     for name in ("aotc", "python-package", "work"):
         p.add_argument("--" + name, required=True)
     p.add_argument("--batches", default=",".join(map(str, range(1, MOST + 1))))
-    p.add_argument("names", nargs="*")
+    p.add_argument("--names", type=lambda s: s.split(","))
     o = p.parse_args()
     sys.path.insert(0, o.python_package)
     import aotc_runtime
