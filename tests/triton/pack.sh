@@ -22,7 +22,7 @@ wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 platforms=$(for n in 5 17 24 27 28 34; do echo "--platform manylinux_2_${n}_x86_64"; done)
 "$triton/bin/python" -m pip freeze | grep -iE '^(tritonclient|grpcio|protobuf|python-rapidjson|gevent|geventhttpclient|greenlet|zope\.event|zope\.interface|brotli|certifi|urllib3|typing_extensions|ml_dtypes)==' >"$wheels/wanted"
-"$triton/bin/python" -m pip download -q --no-deps --only-binary=:all: --python-version "$version" --implementation cp $platforms --platform manylinux2014_x86_64 --platform manylinux1_x86_64 -d "$wheels" -r "$wheels/wanted" 2>/dev/null
+"$triton/bin/python" -m pip download -q --no-deps --only-binary=:all: --python-version "$version" --implementation cp $platforms --platform manylinux2014_x86_64 --platform manylinux1_x86_64 -d "$wheels" -r "$wheels/wanted"
 for wheel in "$wheels"/*.whl; do "$triton/bin/python" -m zipfile -e "$wheel" "$out/site"; done
 
 # The backend, services and clients; the tests and what they serve.

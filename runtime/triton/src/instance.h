@@ -51,6 +51,7 @@ class Instance {
     Sequence* sequence;
     std::vector<int64_t> tokens;
     int64_t done;  ///< so many of them are fed
+    bool again;    ///< a run of it did not begin, and states were reset for it
   };
   explicit Instance(const ServedModel& model) : model_(model), service_(model.service), batched_(model.service.max_batch > 0) {}
   Status open(TRITONBACKEND_ModelInstance* handle);

@@ -86,7 +86,7 @@ void Instance::serve_slots(const std::vector<Job*>& jobs, uint64_t start) {
     if (job->status && sequence->fed + count > slots_.context_max)
       job->status = invalid("sequence " + job->sequence() + " has " + std::to_string(sequence->fed) + " positions, and " +
                             std::to_string(count) + " more are beyond its " + std::to_string(slots_.context_max));
-    Fed fed{job, sequence, {}, 0};
+    Fed fed{job, sequence, {}, 0, false};
     if (job->status) job->status = tokens_of(*job, &fed.tokens);
     for (size_t i = 0; job->status && slots_.vocabulary && i < fed.tokens.size(); ++i)
       if (fed.tokens[i] < 0 || fed.tokens[i] >= slots_.vocabulary)
@@ -207,7 +207,12 @@ void Instance::serve_rows(const std::vector<Fed*>& group, uint64_t start) {
     return scatter(context_, program_, jobs, out, scattered);
   };
   const Status status = all();
-  if (!status && undefined_ && empty_slots()) return;                          // by an earlier run; who has fed nothing yet is run again
+  if (!status && undefined_) {
+    undefined_ = false;
+    const bool first = std::none_of(group.begin(), group.end(), [](const Fed* f) { return f->again; });
+    for (Fed* f : group) f->again = true;
+    if (first && empty_slots()) return;  // by an earlier run; who has fed nothing yet is run again
+  }
   if (!status && status.code == TRITONSERVER_ERROR_INVALID_ARG && rows > 1) {  // the fault of one of them: the others are answered
     for (Fed* f : group)
       if (!f->sequence->lost) serve_rows({f}, start);
