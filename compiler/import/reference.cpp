@@ -8,7 +8,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <set>
@@ -18,6 +18,7 @@
 #include "import/reference_values.h"
 #include "import/rounded_caches.h"
 #include "import/rounded_rows.h"
+#include "import/scalar_ops.h"
 #include "import/shared_storage.h"
 #include "import/torch_functions.h"
 #include "import/torch_maps.h"
@@ -58,7 +59,7 @@ struct Step {
   const PNode* node = nullptr;
   std::optional<c10::OperatorHandle> op;
   bool turns_narrow_images = false;  ///< see call_resize
-  double (*scalar)(const std::vector<double>&) = nullptr;
+  ScalarFn scalar = nullptr;
   std::vector<IValue> (*control)(class Runner&, const GraphPlan&, const Step&, std::vector<IValue>) = nullptr;
   const MapNode* map = nullptr;
   const StandIn* stand_in = nullptr;
@@ -66,41 +67,6 @@ struct Step {
   std::vector<ArgPlan> args;
   std::vector<ResultPlan> results;
   std::vector<int> last_uses;  ///< slots to empty after this step
-};
-
-/// Python arithmetic whose result is a float or bool.
-struct ScalarOp {
-  std::string_view target;
-  double (*fn)(const std::vector<double>&);
-};
-using Ds = const std::vector<double>&;
-constexpr ScalarOp kScalarOps[] = {
-    {"operator.add", [](Ds a) { return a[0] + a[1]; }},
-    {"operator.sub", [](Ds a) { return a[0] - a[1]; }},
-    {"operator.mul", [](Ds a) { return a[0] * a[1]; }},
-    {"operator.truediv", [](Ds a) { return a[0] / a[1]; }},
-    {"operator.floordiv", [](Ds a) { return std::floor(a[0] / a[1]); }},
-    {"operator.mod", [](Ds a) { return a[0] - a[1] * std::floor(a[0] / a[1]); }},
-    {"operator.pow", [](Ds a) { return std::pow(a[0], a[1]); }},
-    {"operator.neg", [](Ds a) { return -a[0]; }},
-    {"operator.pos", [](Ds a) { return a[0]; }},
-    {"operator.eq", [](Ds a) { return a[0] == a[1] ? 1. : 0.; }},
-    {"operator.ne", [](Ds a) { return a[0] != a[1] ? 1. : 0.; }},
-    {"operator.lt", [](Ds a) { return a[0] < a[1] ? 1. : 0.; }},
-    {"operator.le", [](Ds a) { return a[0] <= a[1] ? 1. : 0.; }},
-    {"operator.gt", [](Ds a) { return a[0] > a[1] ? 1. : 0.; }},
-    {"operator.ge", [](Ds a) { return a[0] >= a[1] ? 1. : 0.; }},
-    {"operator.and_", [](Ds a) { return a[0] != 0 && a[1] != 0 ? 1. : 0.; }},
-    {"operator.or_", [](Ds a) { return a[0] != 0 || a[1] != 0 ? 1. : 0.; }},
-    {"math.trunc", [](Ds a) { return std::trunc(a[0]); }},
-    {"torch.sym_not", [](Ds a) { return a[0] == 0 ? 1. : 0.; }},
-    {"torch.sym_int", [](Ds a) { return std::trunc(a[0]); }},
-    {"torch.sym_float", [](Ds a) { return a[0]; }},
-    {"torch.sym_max", [](Ds a) { return std::max(a[0], a[1]); }},
-    {"torch.sym_min", [](Ds a) { return std::min(a[0], a[1]); }},
-    {"torch.sym_ite", [](Ds a) { return a[0] != 0 ? a[1] : a[2]; }},
-    {"torch.sym_sqrt", [](Ds a) { return std::sqrt(a[0]); }},
-    {"torch._sym_sqrt", [](Ds a) { return std::sqrt(a[0]); }},
 };
 
 /// Checks of types and devices that were right at export; element types differ on purpose in f64.
@@ -187,8 +153,7 @@ class Planner {
   Step step(const PNode& n) {
     Step s;
     s.node = &n;
-    for (const ScalarOp& op : kScalarOps)
-      if (op.target == n.target) s.scalar = op.fn;
+    s.scalar = find_scalar_op(n.target);
     for (const Control& c : kControls)
       if (c.target == n.target) s.control = c.fn;
     s.map = find_map_node(n.target);

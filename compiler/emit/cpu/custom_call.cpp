@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "emit/c_string.h"
 #include "graph/custom_op.h"
 
 namespace aotc::emit {
@@ -16,15 +17,6 @@ std::string real_text(double v) {
   const std::string s = fmt::format("{:.17g}", v);
   return s.find_first_of(".e") == std::string::npos ? s + ".0" : s;
 }
-std::string text_literal(const std::string& s) {
-  std::string out = "\"";
-  for (const char c : s) {
-    const auto u = static_cast<unsigned char>(c);
-    out += std::isalnum(u) || c == ' ' || c == '_' ? std::string(1, c) : fmt::format("\\{:03o}", u);
-  }
-  return out + "\"";
-}
-
 template <class V, class F>
 std::string list(const V& values, F&& text) {
   std::string s;
@@ -64,7 +56,7 @@ std::string custom_arguments(const loop::LibraryKernel& k, const CustomCallWords
       case Kind::none: set("AOTC_OP_NONE", 0, "i", "0"); break;
       case Kind::integer: set("AOTC_OP_INT", 1, "i", n.first_size >= 0 ? place : integer_text(n.integers.at(0))); break;
       case Kind::real: set("AOTC_OP_REAL", 1, "f", real_text(n.reals.at(0))); break;
-      case Kind::text: set("AOTC_OP_TEXT", n.text.size(), "text", text_literal(n.text)); break;
+      case Kind::text: set("AOTC_OP_TEXT", n.text.size(), "text", c_string(n.text)); break;
       case Kind::integers:
         if (n.first_size < 0)
           text +=

@@ -112,6 +112,8 @@ class LoopEmitter {
   /// point.
   std::string scans(const loop::Block& b, const std::vector<InstId>& running);
   std::string serial();
+  /// The code of one point of the outer loops: blocks that are not over the inner ones as they are.
+  std::string serial_blocks(const std::function<std::string(const loop::Block&)>& over_inner);
   /// The same where threads share an outer point: each goes through its piece twice, first for what the pieces behind it begin with.
   std::string serial_pieces();
   /// The points of `inner` from its value on to before `end`, of a block over them.

@@ -141,28 +141,30 @@ std::string LoopEmitter::across() {
                            names_.param(store.param), names_.expr(store.index));
 }
 
-std::string LoopEmitter::serial() {
-  if (launch_.pieces > 1) return serial_pieces();
-  std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
-  if (launch_.lanes > 1) out += serial_lanes();
-  out += "  for (i64 outer = blockIdx.x * i64(blockDim.x) + threadIdx.x; outer < outer_points; outer += i64(gridDim.x) * blockDim.x) {\n";
-  out += decode(k_.outer, "outer", 4);
-  for (const loop::Block& b : k_.blocks) {
-    if (!b.over_inner) {
-      out += code_of(b.insts, names_, rules(""), 4);
-      continue;
-    }
-    const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
-    out += declare_accumulators(reduces, 4) + declare_accumulators(of_kind(b, InstKind::scan), 4);
-    out += "    {\n    i64 inner = 0;\n" + serial_points(b, "inner_points") + "    }\n" + read_accumulators(reduces, false, 4);
-  }
+std::string LoopEmitter::serial_blocks(const std::function<std::string(const loop::Block&)>& over_inner) {
+  std::string out = decode(k_.outer, "outer", 4);
+  for (const loop::Block& b : k_.blocks) out += b.over_inner ? over_inner(b) : code_of(b.insts, names_, rules(""), 4);
   return out + "  }\n";
 }
 
-std::string LoopEmitter::serial_pieces() {
+std::string LoopEmitter::serial() {
   std::string out = "  const i64 inner_points = " + points(k_.inner) + ", outer_points = " + points(k_.outer) + ";\n";
-  out += fmt::format("  constexpr int lines = {}, pieces = {};\n  const int line = threadIdx.x % lines, piece = threadIdx.x / lines;\n",
-                     launch_.threads, launch_.pieces);
+  if (launch_.pieces > 1) return out + serial_pieces();
+  if (launch_.lanes > 1) out += serial_lanes();
+  out += "  for (i64 outer = blockIdx.x * i64(blockDim.x) + threadIdx.x; outer < outer_points; outer += i64(gridDim.x) * blockDim.x) {\n";
+  out += serial_blocks([&](const loop::Block& b) {
+    const std::vector<InstId> reduces = of_kind(b, InstKind::reduce);
+    std::string text = declare_accumulators(reduces, 4) + declare_accumulators(of_kind(b, InstKind::scan), 4);
+    text += "    {\n    i64 inner = 0;\n" + serial_points(b, "inner_points") + "    }\n" + read_accumulators(reduces, false, 4);
+    return text;
+  });
+  return out;
+}
+
+std::string LoopEmitter::serial_pieces() {
+  std::string out =
+      fmt::format("  constexpr int lines = {}, pieces = {};\n  const int line = threadIdx.x % lines, piece = threadIdx.x / lines;\n",
+                  launch_.threads, launch_.pieces);
   out += "  const i64 share = (inner_points + pieces - 1) / pieces, begin = imin(piece * share, inner_points);\n";
   for (const loop::Block& b : k_.blocks)
     for (InstId id : of_kind(b, InstKind::scan))
@@ -170,26 +172,22 @@ std::string LoopEmitter::serial_pieces() {
   out +=
       "  for (i64 first = blockIdx.x * i64(lines); first < outer_points; first += i64(gridDim.x) * lines) {\n"
       "    const bool inside = first + line < outer_points;\n    const i64 outer = inside ? first + line : outer_points - 1;\n";
-  out += decode(k_.outer, "outer", 4);
-  for (const loop::Block& b : k_.blocks) {
-    if (!b.over_inner) {
-      out += code_of(b.insts, names_, rules(""), 4);
-      continue;
-    }
+  out += serial_blocks([&](const loop::Block& b) {
     const std::vector<InstId> running = of_kind(b, InstKind::scan);
-    out += declare_accumulators(running, 4) + "    const i64 end = imin(begin + share, inner_points);\n";
-    out += "#pragma unroll 8\n    for (i64 inner = begin; inner < end; ++inner) {\n" + decode(k_.inner, "inner", 6);
+    std::string text = declare_accumulators(running, 4) + "    const i64 end = imin(begin + share, inner_points);\n";
+    text += "#pragma unroll 8\n    for (i64 inner = begin; inner < end; ++inner) {\n" + decode(k_.inner, "inner", 6);
     AccessRules ahead = rules("");
     ahead.reduce = [this](InstId id) { return accumulate(id, false); };
-    out += code_of(computed_from(b, running), names_, ahead, 6) + "    }\n";
-    for (InstId id : running) out += fmt::format("    places{0}[piece][line] = r{0};\n", idx(id));
-    out += "    __syncthreads();\n";
+    text += code_of(computed_from(b, running), names_, ahead, 6) + "    }\n";
+    for (InstId id : running) text += fmt::format("    places{0}[piece][line] = r{0};\n", idx(id));
+    text += "    __syncthreads();\n";
     for (InstId id : running)
-      out += fmt::format("    r{0} = {1}::init();\n    for (int p = 0; p < piece; ++p) r{0} = {1}::combine(r{0}, places{0}[p][line]);\n",
-                         idx(id), reducer(k_, k_.insts[id]));
-    out += "    i64 inner = begin;\n    const i64 last = inside ? end : begin;\n" + serial_points(b, "last") + "    __syncthreads();\n";
-  }
-  return out + "  }\n";
+      text += fmt::format("    r{0} = {1}::init();\n    for (int p = 0; p < piece; ++p) r{0} = {1}::combine(r{0}, places{0}[p][line]);\n",
+                          idx(id), reducer(k_, k_.insts[id]));
+    text += "    i64 inner = begin;\n    const i64 last = inside ? end : begin;\n" + serial_points(b, "last") + "    __syncthreads();\n";
+    return text;
+  });
+  return out;
 }
 
 std::string LoopEmitter::serial_points(const loop::Block& b, const std::string& end) {
