@@ -80,7 +80,7 @@ struct Record {
 };
 
 void put(std::string& s, uint64_t v, int n) {
-  for (int i = 0; i < n; ++i) s += static_cast<char>(v >> (8 * i));
+  for (int i = 0; i < n; ++i) s += static_cast<char>(i < 8 ? v >> (8 * i) : 0);
 }
 
 std::string make_zip(const std::vector<Record>& records) {
