@@ -222,23 +222,16 @@ class Fuser {
     return false;
   }
 
-  template <class F>
-  bool any_argument(const Call& call, const F& f) const {  ///< f(buffer, whether the call writes it)
-    const auto params = loop::argument_params(m_.kernels[call.kernel]);
-    for (size_t a = 0; a < params.size(); ++a)
-      if (f(call.args[a], loop::writes(loop::kernel_params(m_.kernels[call.kernel])[params[a]]))) return true;
-    return false;
-  }
   bool writes_an_index(size_t j, const Call& put) const {
-    return any_argument(m_.calls[j], [&](BufferId b, bool writes) {
+    return joining_.any_argument(m_.calls[j], [&](BufferId b, bool writes) {
       return writes && std::find(put.args.begin() + kIndices, put.args.end(), b) != put.args.end();
     });
   }
   /// Whether call j may be made before call i and those that follow that.
   bool may_precede(size_t j, size_t i) const {
-    return !any_argument(m_.calls[j], [&](BufferId b, bool writes) {
+    return !joining_.any_argument(m_.calls[j], [&](BufferId b, bool writes) {
       return std::any_of(m_.calls.begin() + static_cast<long>(i), m_.calls.begin() + static_cast<long>(j), [&](const Call& before) {
-        return any_argument(before, [&](BufferId other, bool also) { return other == b && (writes || also); });
+        return joining_.any_argument(before, [&](BufferId other, bool also) { return other == b && (writes || also); });
       });
     });
   }
@@ -248,14 +241,8 @@ class Fuser {
     const ParamId stored = loop::argument_params(from).at(arg);
     if (idx(stored) != arg || !stored_once(from, stored)) return false;
     auto [z, args] = Putting(from, m_.calls[i].args, stored, put, m_.calls[c].args).make();
-    const auto cost = joining_.cost_ns(z), apart = joining_.cost_ns(from), other = joining_.cost_ns(Kernel(put));
-    if (!cost || !apart || !other || *cost > *apart + *other) return false;
-    const std::string name = loop::kernel_name(from) + "_" + put.name;
-    Call& call = m_.calls[i];
-    call.kernel = joining_.known(std::move(z), name);
-    call.args = std::move(args);
-    call.label += " " + m_.calls[c].label;
-    call.nodes.insert(call.nodes.end(), m_.calls[c].nodes.begin(), m_.calls[c].nodes.end());
+    if (!joining_.pays(z, from, put)) return false;
+    joining_.merge(m_.calls[i], m_.calls[c], std::move(z), std::move(args));
     return true;
   }
 
@@ -266,7 +253,7 @@ class Fuser {
       if (j == c) continue;
       if (j >= i && writes_an_index(j, m_.calls[c])) return false;
       const bool touches =
-          any_argument(m_.calls[j], [&](BufferId b, bool) { return (j >= i && b == args[kOld]) || (j < c && b == args[kNew]); });
+          joining_.any_argument(m_.calls[j], [&](BufferId b, bool) { return (j >= i && b == args[kOld]) || (j < c && b == args[kNew]); });
       if (touches) return false;
     }
     return true;

@@ -1,7 +1,6 @@
 #include "forms/joining.h"
 
 #include "forms/list.h"
-#include "loop/attached.h"
 #include "loop/text.h"
 #include "loop/tidy.h"
 
@@ -33,6 +32,19 @@ loop::KernelId Joining::known(loop::Kernel k, std::string name) {
   const std::string base = name;
   for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}_{}", base, n);
   return it->second = m_.kernels.push(loop::named(std::move(k), name));
+}
+
+bool Joining::pays(const loop::Kernel& both, const loop::Kernel& first, const loop::Kernel& second) const {
+  const auto cost = cost_ns(both), one = cost_ns(first), other = cost_ns(second);
+  return cost && one && other && *cost <= *one + *other;
+}
+
+void Joining::merge(loop::Call& into, const loop::Call& other, loop::Kernel both, std::vector<loop::BufferId> args) {
+  const std::string name = loop::kernel_name(m_.kernels[into.kernel]) + "_" + loop::kernel_name(m_.kernels[other.kernel]);
+  into.kernel = known(std::move(both), name);
+  into.args = std::move(args);
+  into.label += " " + other.label;
+  into.nodes.insert(into.nodes.end(), other.nodes.begin(), other.nodes.end());
 }
 
 void move_loop(loop::LoopKernel& k, IdVec<loop::ParamId, loop::Param> params, const std::vector<loop::ParamId>& to) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/machine.h"
+#include "loop/attached.h"
 #include "loop/loop.h"
 
 namespace aotc::forms {
@@ -22,6 +23,19 @@ class Joining {
   std::optional<double> cost_ns(const loop::Kernel& k) const;
   /// The module's kernel of this structure, added under `name` (of at most 64 bytes, made unique) where it is new.
   loop::KernelId known(loop::Kernel k, std::string name);
+  /// Whether the cost model says that `both` takes no more time than the two do; no where one of the three has no form.
+  bool pays(const loop::Kernel& both, const loop::Kernel& first, const loop::Kernel& second) const;
+  /// Call `into` of what was two calls: the kernel, called as both were, its arguments, and what `other` computes.
+  void merge(loop::Call& into, const loop::Call& other, loop::Kernel both, std::vector<loop::BufferId> args);
+  /// Whether f(buffer, whether the call writes it) holds for an argument.
+  template <class F>
+  bool any_argument(const loop::Call& call, const F& f) const {
+    const loop::Kernel& k = m_.kernels[call.kernel];
+    const std::vector<loop::ParamId> params = loop::argument_params(k);
+    for (size_t a = 0; a < params.size(); ++a)
+      if (f(call.args[a], loop::writes(loop::kernel_params(k)[params[a]]))) return true;
+    return false;
+  }
 
  private:
   loop::Module& m_;

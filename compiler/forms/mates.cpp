@@ -360,14 +360,8 @@ class Finisher {
     const Found f{product, m_.calls[i].args, segment, stored, *found, m_.calls[c].args, read, *reading};
     auto [z, args] = Joined(f).make();
     Kernel both = std::move(z);
-    const auto cost = joining_.cost_ns(both), apart = joining_.cost_ns(m_.kernels[m_.calls[i].kernel]), other = joining_.cost_ns(*found);
-    if (!cost || !apart || !other || *cost > *apart + *other) return false;
-    Call& call = m_.calls[i];
-    const std::string name = product.name + "_" + found->name;
-    call.kernel = joining_.known(std::move(both), name);
-    call.args = std::move(args);
-    call.label += " " + m_.calls[c].label;
-    call.nodes.insert(call.nodes.end(), m_.calls[c].nodes.begin(), m_.calls[c].nodes.end());
+    if (!joining_.pays(both, m_.kernels[m_.calls[i].kernel], *found)) return false;
+    joining_.merge(m_.calls[i], m_.calls[c], std::move(both), std::move(args));
     m_.calls.erase(m_.calls.begin() + static_cast<long>(c));
     return true;
   }
@@ -379,15 +373,11 @@ class Finisher {
       const ParamRole role = k.params.raw()[p].role;
       if (static_cast<ParamId>(p) == passed) continue;
       if (role != ParamRole::input && role != ParamRole::output) return false;
-      for (size_t between = i; between < c; ++between) {
-        const Call& other = m_.calls[between];
-        const auto params = loop::argument_params(m_.kernels[other.kernel]);
-        for (size_t a = 0; a < params.size(); ++a) {
-          if (other.args[a] != call.args[p]) continue;
-          const bool writes = loop::writes(loop::kernel_params(m_.kernels[other.kernel])[params[a]]);
-          if (role == ParamRole::input ? writes : !writes || between != i) return false;
-        }
-      }
+      for (size_t between = i; between < c; ++between)
+        if (joining_.any_argument(m_.calls[between], [&](BufferId b, bool writes) {
+              return b == call.args[p] && (role == ParamRole::input ? writes : !writes || between != i);
+            }))
+          return false;
     }
     return true;
   }

@@ -202,13 +202,8 @@ class Pairer {
     if (!passed || m_.buffers[*passed].kind != loop::BufferKind::temp || joining_.uses(*passed) != 2) return false;
     auto [z, args] = Pair(first, second, *passed).make();
     Kernel both = std::move(z);
-    const auto cost = joining_.cost_ns(both), apart = joining_.cost_ns(m_.kernels[first.call.kernel]),
-               other = joining_.cost_ns(m_.kernels[second.call.kernel]);
-    if (!cost || !apart || !other || *cost > *apart + *other) return false;
-    Call call{joining_.known(std::move(both), x->name + "_" + y->name), std::move(args), first.call.label + " " + second.call.label,
-              first.call.nodes};
-    call.nodes.insert(call.nodes.end(), second.call.nodes.begin(), second.call.nodes.end());
-    m_.calls[i] = std::move(call);
+    if (!joining_.pays(both, m_.kernels[first.call.kernel], m_.kernels[second.call.kernel])) return false;
+    joining_.merge(m_.calls[i], m_.calls[i + 1], std::move(both), std::move(args));
     return true;
   }
   const MatmulKernel* product(size_t i) const { return std::get_if<MatmulKernel>(&m_.kernels[m_.calls[i].kernel]); }

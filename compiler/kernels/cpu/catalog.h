@@ -1,5 +1,6 @@
 #pragma once
 // The kernels of the precompiled library as data, and the entries that serve the instruction sets of an artifact.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
