@@ -42,10 +42,12 @@ std::string ptx_architecture(const std::string& text) {
   return text.substr(at + kTarget.size(), end - at - kTarget.size());
 }
 
-/// {90, "a"} of "90a".
+/// {90, "a"} of "90a"; {0, ..}: it begins with no such number.
 std::pair<int, std::string> split(const std::string& architecture) {
+  constexpr size_t kMostDigits = 4;
   const size_t letters = std::min(architecture.find_first_not_of("0123456789"), architecture.size());
-  return {letters ? std::stoi(architecture.substr(0, letters)) : 0, architecture.substr(letters)};
+  const bool number = letters > 0 && letters <= kMostDigits;
+  return {number ? std::stoi(architecture.substr(0, letters)) : 0, architecture.substr(letters)};
 }
 
 }  // namespace
@@ -63,9 +65,12 @@ Result<CudaBinary> read_machine_code(std::string file, std::string bytes) {
 
 bool has_function(const CudaBinary& b, const std::string& function) {
   if (!b.ptx) return b.code.find('\0' + (".text." + function) + '\0') != std::string::npos;
-  const size_t at = b.code.find(".entry " + function);
-  return at != std::string::npos && !std::isalnum(static_cast<unsigned char>(b.code[at + 7 + function.size()])) &&
-         b.code[at + 7 + function.size()] != '_';
+  const std::string entry = ".entry " + function;
+  for (size_t at = b.code.find(entry); at != std::string::npos; at = b.code.find(entry, at + 1)) {
+    const char behind = b.code[at + entry.size()];  // the zero at the end, at last
+    if (!std::isalnum(static_cast<unsigned char>(behind)) && behind != '_') return true;
+  }
+  return false;
 }
 
 bool runs_on(const CudaBinary& b, const std::string& sm) {

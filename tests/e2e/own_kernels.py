@@ -184,6 +184,10 @@ def compiled_kernels(o, work, module):
     with open(os.path.join(work, "text.cubin"), "w") as f:
         f.write("neither")
     build("numbers-text", "text.cubin", "sm_90a", 3, ("text.cubin is neither a cubin nor PTX", "$.kernels[0].cuda.cubin"))
+    for i, sm in enumerate(("99999999999999999999", "", "a")):
+        with open(os.path.join(work, f"far{i}.ptx"), "w") as f:
+            f.write(f".version 8.0\n.target sm_{sm}\n.visible .entry numbers()\n{{\n}}\n")
+        build("numbers-far", f"far{i}.ptx", "sm_90a", 3, ("is neither a cubin nor PTX",))
     if not nvrtc.library:
         print("skip compiled kernels: NVRTC was not found")
         return
@@ -195,6 +199,9 @@ def compiled_kernels(o, work, module):
     assert meta["own_kernels"][0]["cuda"]["file"] == "sm_90a.cubin" and meta["own_kernels"][0]["cuda"]["function"] == "numbers", meta["own_kernels"]
     assert open(os.path.join(work, "sm_90a.cubin"), "rb").read() in open(so, "rb").read(), "the code in the artifact is another"
     build("numbers-ptx", "compute_80.ptx", "sm_90a")
+    with open(os.path.join(work, "compute_80.ptx")) as f, open(os.path.join(work, "longer.ptx"), "w") as longer:
+        longer.write("// .entry numbers_and_more comes first\n" + f.read().rstrip("\0"))
+    build("numbers-longer", "longer.ptx", "sm_90a")
     both = build("numbers-both", ["sm_80.cubin", "sm_90a.cubin"], "sm_80,sm_90a")
     assert json.loads(good(o.aotc, "inspect", both, "--json"))["own_kernels"][0]["cuda"]["others"][0]["file"] == "sm_90a.cubin"
     build("numbers-86", "sm_80.cubin", "sm_86")
