@@ -220,7 +220,7 @@ def serve(fd, parent):
     listener = socket.socket(fileno=fd)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # its threads would not be in a fork
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # two tests share the cores: threads that wait leave them
-    del sys.path[0]  # this folder has one called triton, which torch would take for that package
+    del sys.path[0]  # as in a script that starts anew
     warm()
     if len(os.listdir("/proc/self/task")) != 1:
         return  # a fork has one thread; callers see the connection end

@@ -17,8 +17,6 @@ import kv_cache
 import emulate
 import thirds
 
-sys.path[:] = [p for p in sys.path if os.path.realpath(p) != os.path.dirname(here)]  # it has a folder called triton
-
 
 class Rows(torch.nn.Module):
     """Keys and values are given."""

@@ -22,8 +22,6 @@ from models_quantised import WeightsOfBytes
 import emulate
 import thirds
 
-sys.path[:] = [p for p in sys.path if os.path.realpath(p) != os.path.dirname(here)]  # it has a folder called triton
-
 
 class Decoder(nn.Module):
     """A table that is the head, too, a gated step, a width that no group divides, one below 32, weights that lie as [k, n]."""

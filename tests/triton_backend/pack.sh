@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pack.sh BUILD OUT SM [VERSION]: everything that tests/triton and tests/bench/serving need on a machine with a GPU (SM: sm_90a; or cpu) that has Python VERSION (3.12) with
+# pack.sh BUILD OUT SM [VERSION]: everything that tests/triton_backend and tests/bench/serving need on a machine with a GPU (SM: sm_90a; or cpu) that has Python VERSION (3.12) with
 # NumPy, and nothing else: OUT/ and OUT.tar.xz. There: OUT/try.sh. Models that are in OUT already (work, served) are kept.
 #   AOTC_VENV, AOTC_TRITON_VENV   as packaging/setup.sh makes them
 # BUILD needs the targets aotc, aotc_triton, aotc_python_package, sample_server, bench_serving_load, bench_serving_steps.
