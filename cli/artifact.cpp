@@ -267,11 +267,12 @@ bool Session::accepts(const std::vector<HostTensor>& inputs) const {
 
 void Session::run() { artifact_.check(run_method(), "run"); }
 
-bool Session::run_unless_refused(std::string& why) {
+std::optional<Refusal> Session::run_unless_refused() {
   const aotc_status status = run_method();
-  if (status != AOTC_STATUS_ASSERTION_FAILED) return artifact_.check(status, "run"), true;
-  why = artifact_.api().last_error();
-  return false;
+  if (status == AOTC_STATUS_ASSERTION_FAILED || status == AOTC_STATUS_INDEX_OUT_OF_RANGE)
+    return Refusal{status, artifact_.api().last_error()};
+  artifact_.check(status, "run");
+  return std::nullopt;
 }
 
 std::vector<HostTensor> Session::states() const {

@@ -109,6 +109,11 @@ class Artifact : public LoadedArtifact {
   std::vector<Io> inputs_, outputs_;
 };
 
+struct Refusal {
+  aotc_status status;
+  std::string why;
+};
+
 /// One context with outputs of its own, which runs the artifact's method. Bind inputs once, run many times. With a device its tensors lie
 /// there and runs are queued on its stream.
 class Session {
@@ -124,8 +129,9 @@ class Session {
   /// Whether the model takes inputs of these shapes; their data are not looked at.
   bool accepts(const std::vector<HostTensor>& inputs) const;
   void run();  ///< throws Diagnostic when the artifact refuses
-  /// As run; false, with the artifact's message, where an assertion of the model fails on these inputs.
-  bool run_unless_refused(std::string& why);
+  /// As run; the artifact's status and message where the model refuses these inputs: an assertion of its own fails, or an index is out of
+  /// range.
+  std::optional<Refusal> run_unless_refused();
   void wait();  ///< for what was queued; throws as run
   /// Of the sizes that the latest run found.
   const std::vector<HostTensor>& outputs();

@@ -25,7 +25,7 @@ namespace {
 constexpr double kDenormalsMatter = 1.3;  // times; less is noise
 
 struct Options {
-  std::string artifact, method, against, trace;
+  std::string artifact, method, against, inputs, trace;
   std::vector<std::string> dims;
   BaselineOptions baseline;
   int threads = 1, rounds = 5;
@@ -70,7 +70,8 @@ int run(const Options& o, const Common& common) {
   std::unique_ptr<Session> other, profiled;  // with the other treatment of denormals; with times
   if (on_cpu) other = std::make_unique<Session>(artifact, o.threads, flags ^ flush);
   if (o.profile || !o.trace.empty()) profiled = std::make_unique<Session>(artifact, o.threads, flags | AOTC_CONTEXT_PROFILE, device.get());
-  std::vector<HostTensor> inputs = made_inputs(artifact, dims);
+  if (!o.inputs.empty() && !dims.empty()) throw Diagnostic(ExitCode::usage, {}, "--inputs has sizes of its own: leave out --dim");
+  std::vector<HostTensor> inputs = o.inputs.empty() ? made_inputs(artifact, dims) : stored_inputs(o.inputs, artifact);
   std::optional<Against> original;  // outlives eager
   std::unique_ptr<import::Reference> eager;
   std::vector<double> ours, theirs, others;
@@ -80,7 +81,7 @@ int run(const Options& o, const Common& common) {
     custom = define(o.operators);
     original = against(o.against, artifact);
     if (!original->doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original->doubt);
-    inputs = import::make_inputs(original->program, choose_sizes(original->program, dims), 0);
+    if (o.inputs.empty()) inputs = import::make_inputs(original->program, choose_sizes(original->program, dims), 0);
   }
   session.bind(inputs);
   session.run();
@@ -176,6 +177,7 @@ Run add_bench(CLI::App& app) {
   auto o = std::make_shared<Options>();
   add_option(app, "artifact", o->artifact, "model.so").required();
   add_option(app, "--against", o->against, "the model.pt2: time eager PyTorch (LibTorch) too, in alternation, on the same inputs");
+  add_option(app, "--inputs", o->inputs, "folder with NAME.npy for each input: measure on these; default: drawn inputs");
   add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable)");
   add_option(app, "--threads", o->threads, "threads of the run").range(1, 1024);
   add_option(app, "--seconds", o->seconds, "time to measure for").positive();

@@ -43,10 +43,10 @@ class Judge {
     for (const auto& sizes : sample_sizes(program, {}, kSamples, accepted)) {
       const auto refusal = [&](std::vector<HostTensor> inputs) {
         inputs.push_back(asking(Flags(places)));
-        std::string why;
         session_.reset_states();
         session_.bind(inputs);
-        return session_.run_unless_refused(why) ? std::nullopt : std::optional(why);
+        const std::optional<Refusal> refused = session_.run_unless_refused();
+        return refused ? std::optional(refused->why) : std::nullopt;
       };
       Sample s{draw_inputs(program, sizes, seed++, refusal), {}, {}};
       s.truth = truth->run(s.inputs);

@@ -69,14 +69,18 @@ class Comparison {
     return any || !missed;
   }
 
-  /// Inputs that the model's own assertions refuse are drawn again.
+  /// Inputs that the model refuses are drawn again: by assertions of its own, by indices out of range that eager PyTorch refuses, too.
   void drawn(const std::map<SymId, int64_t>& sizes, uint64_t seed) {
     const std::string text = sizes_text(program_, sizes);
     say(text);
     std::vector<HostTensor> want;
     const std::vector<HostTensor> inputs = draw_inputs(program_, sizes, seed, [&](const std::vector<HostTensor>& drawn) {
-      std::string why;
-      if (!run(drawn, why)) return std::optional(why);
+      if (const std::optional<Refusal> refused = run(drawn)) {
+        if (refused->status == AOTC_STATUS_INDEX_OUT_OF_RANGE && eager_runs(drawn))
+          throw Diagnostic(ExitCode::failed, Loc{o_.artifact, "", "", ""},
+                           fmt::format("the artifact refuses inputs that eager PyTorch takes ({}): {}", text, refused->why));
+        return std::optional(refused->why);
+      }
       try {
         want = oracles_.eager(drawn);
       } catch (const Diagnostic& d) {
@@ -90,8 +94,8 @@ class Comparison {
 
   void given(const std::string& text, const std::vector<HostTensor>& inputs) {
     say(text);
-    if (std::string why; !run(inputs, why))
-      throw Diagnostic(ExitCode::failed, Loc{o_.artifact, "", "", ""}, fmt::format("an assertion of the model fails on {}: {}", text, why));
+    if (const std::optional<Refusal> refused = run(inputs))
+      throw Diagnostic(ExitCode::failed, Loc{o_.artifact, "", "", ""}, fmt::format("the model refuses {}: {}", text, refused->why));
     judge_outputs(text, inputs, oracles_.eager(inputs));
   }
 
@@ -114,10 +118,10 @@ class Comparison {
     } catch (const Diagnostic&) { return false; }
   }
 
-  bool run(const std::vector<HostTensor>& inputs, std::string& why) {
+  std::optional<Refusal> run(const std::vector<HostTensor>& inputs) {
     session_.reset_states();
     session_.bind(inputs);
-    return session_.run_unless_refused(why);
+    return session_.run_unless_refused();
   }
 
   void judge_outputs(const std::string& text, const std::vector<HostTensor>& inputs, const std::vector<HostTensor>& want) {

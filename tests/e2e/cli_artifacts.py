@@ -3,7 +3,9 @@ import json
 import os
 import subprocess
 
-from cli_bench import BAD_INPUT, PT2, inputs_of, test
+import numpy as np
+
+from cli_bench import BAD_INPUT, IO, PT2, USAGE, inputs_of, test
 
 
 @test
@@ -121,6 +123,22 @@ def a_sealed_description_that_is_damaged_is_bad_input(b):
         subprocess.run([os.path.join(os.path.dirname(b.seal_check), "seal_toy"), so, ".aotc_weights"], check=True)
         codes = [b.run(*words).returncode for words in (["inspect", so], ["explain", so], ["diff", so, so], ["explain", so, "--html", b.at("x.html")])]
         assert all(code in (0, BAD_INPUT) for code in codes) and BAD_INPUT in codes, (old, codes)
+
+
+@test
+def bench_measures_on_given_inputs(b):
+    so = b.build()
+    folder = b.at("inputs")
+    os.makedirs(folder)
+    given = json.loads(b.ok("inspect", so, "--json").stdout)["inputs"]
+    for i in given:
+        np.save(os.path.join(folder, i["name"] + ".npy"), np.ones(i["shape"], np.float32))
+    assert "inputs" in json.loads(b.ok("bench", so, "--inputs", folder, "--seconds", "0.01", "--json").stdout)
+    b.refused(USAGE, "--dim", "bench", so, "--inputs", folder, "--dim", "n=3")
+    np.save(os.path.join(folder, given[0]["name"] + ".npy"), np.ones([d + 1 for d in given[0]["shape"]], np.float32))
+    b.refused(BAD_INPUT, given[0]["name"], "bench", so, "--inputs", folder, "--seconds", "0.01")
+    os.remove(os.path.join(folder, given[0]["name"] + ".npy"))
+    b.refused(IO, given[0]["name"], "bench", so, "--inputs", folder, "--seconds", "0.01")
 
 
 @test

@@ -76,7 +76,7 @@ def overflow(t, dtype, factor):
 
 
 def assertions(t):
-    """Inputs are drawn again where the model's own assertions refuse them."""
+    """Inputs are drawn again where the model refuses them: by its own assertions, by indices out of range."""
     def checked(x):
         torch._check(x.min().item() > 0.5)
         return x.log()
@@ -90,8 +90,12 @@ def assertions(t):
         torch._check((x[0] == 123.25).item())
         return x + 1
 
+    def levels(x):
+        """An image's histogram: numbers outside of 0 to 1 are indices out of range."""
+        return torch.zeros(256).scatter_add(0, (x * 255).long().flatten(), torch.ones(x.numel()))
+
     n = torch.export.Dim("n", min=1, max=30)
-    for name, f, x in (("checked", checked, torch.rand(4, 6) + 1), ("between", between, torch.randint(1000, 1004, (9,)))):
+    for name, f, x in (("checked", checked, torch.rand(4, 6) + 1), ("between", between, torch.randint(1000, 1004, (9,))), ("levels", levels, torch.rand(4, 6))):
         for dims in (None, ({0: n},)):
             so, pt2 = t.built(f"{name}_{bool(dims)}", f, x, dims=dims, example=False)
             passed, rows = t.verdict(so, pt2)
@@ -112,10 +116,10 @@ def assertions(t):
     assert passed and len(rows) == 1, rows
     np.save(os.path.join(folder, "b", name + ".npy"), np.zeros(2, np.float32))
     r = t.run("verify", so, "--against", pt2, "--inputs", folder)
-    assert r.returncode == 1 and "an assertion of the model fails" in r.stderr, r.stderr
+    assert r.returncode == 1 and "the model refuses" in r.stderr, r.stderr
     r = t.run("verify", so, "--against", pt2, "--inputs", t.at("absent"))
     assert r.returncode == 6, r.stderr
-    print("ok   inputs that assertions refuse")
+    print("ok   inputs that the model refuses")
 
 
 def examples(t):
