@@ -103,11 +103,91 @@ bool GraphReader::inline_control_flow(const JsonRef& node, Scope& s, const PNode
   return (this->*kind->inlined)(f, s);
 }
 
+namespace {
+
+/// Arguments whose values can fail a run: indices, numbers that are read out of tensors, conditions.
+enum class Risk : uint8_t { none, index, number, condition };
+
+Risk risk_of(const PNode& node, const std::string& argument) {
+  struct Row {
+    std::string_view target, argument;
+    Risk risk;
+  };
+  static constexpr Row kRows[] = {
+      {"aten.one_hot.", "self", Risk::index},
+      {"aten.nll_loss", "target", Risk::index},
+      {"aten.cross_entropy_loss.", "target", Risk::index},
+      {"aten.multi_margin_loss.", "target", Risk::index},
+      {"aten.item.", "self", Risk::number},
+      {"aten._local_scalar_dense.", "self", Risk::number},
+      {"aten._assert_async.", "self", Risk::condition},
+      {"aten._assert_scalar.", "self", Risk::condition},
+      {"aten.", "index", Risk::index},
+      {"aten.", "indices", Risk::index},
+  };
+  const auto row = std::find_if(std::begin(kRows), std::end(kRows),
+                                [&](const Row& r) { return argument == r.argument && node.target.rfind(r.target, 0) == 0; });
+  return row == std::end(kRows) ? Risk::none : row->risk;
+}
+
+}  // namespace
+
+/// What the nodes from `first` on look up and assert is only what a run meets where `condition` is `taken`: elsewhere indices are zeros,
+/// numbers read out of tensors zero or what of their range is next to it, assertions hold.
+void GraphReader::only_where(size_t first, const Arg& condition, bool taken, const PNode& head) {
+  std::vector<PNode> nodes(std::make_move_iterator(p_.nodes.begin() + static_cast<std::ptrdiff_t>(first)),
+                           std::make_move_iterator(p_.nodes.end()));
+  p_.nodes.resize(first);
+  for (PNode& node : nodes) {
+    int number = 0;
+    const auto made = [&](const TensorMeta& type) {
+      std::string name = fmt::format("{}.where_taken_{}", node.name, number++);
+      p_.tensors[name] = type;
+      defined_.insert(name);
+      return name;
+    };
+    const auto guard = [&](TensorRef& value, Risk risk, int64_t instead) {
+      const TensorMeta type = p_.tensors.at(value.name);
+      const bool truth = type.dtype == DType::boolean;
+      if (truth ? risk == Risk::index : type.dtype != DType::i32 && type.dtype != DType::i64) return;  // masks are in range
+      const Arg other = truth ? Arg(true) : Arg(Expr(instead));
+      const std::string safe = made(type);
+      if (taken)
+        add_node(head, "aten.where.ScalarOther", {{"condition", condition}, {"self", value}, {"other", other}}, safe);
+      else
+        add_node(head, "aten.where.ScalarSelf", {{"condition", condition}, {"self", other}, {"other", value}}, safe);
+      value = TensorRef{safe};
+    };
+    for (NamedArg& a : node.args) {
+      const Risk risk = risk_of(node, a.name);
+      if (risk == Risk::none) continue;
+      int64_t other = 0;
+      if (risk == Risk::number && !node.results.empty())
+        if (const Expr* read = std::get_if<Expr>(&node.results[0])) {
+          const Interval range = symbols_.table().interval(*read);
+          other = std::clamp<int64_t>(0, range.min, range.max);
+        }
+      if (risk == Risk::condition && std::holds_alternative<SymbolicArg>(a.value)) {
+        const std::string holds = made({.dtype = DType::boolean});
+        add_node(head, "aten.scalar_tensor.default",
+                 {{"s", a.value}, {"dtype", DType::boolean}, {"layout", NoneArg{}}, {"device", NoneArg{}}, {"pin_memory", NoneArg{}}},
+                 holds);
+        a.value = TensorRef{holds};
+        node.target = "aten._assert_async.msg";
+      }
+      if (auto* one = std::get_if<TensorRef>(&a.value)) guard(*one, risk, other);
+      if (auto* list = std::get_if<TensorList>(&a.value))
+        for (TensorRef& index : *list) guard(index, risk, other);
+      if (auto* list = std::get_if<OptTensorList>(&a.value))
+        for (std::optional<TensorRef>& index : *list)
+          if (index) guard(*index, risk, other);
+    }
+    p_.nodes.push_back(std::move(node));
+  }
+}
+
 bool GraphReader::inline_cond(const ControlFlow& f, Scope& s) {
   if (f.arguments[0].size() != 1) return false;
-  const auto side = [&](size_t i) { return call(f.graphs[i].second, f.graphs[i].first, f.arguments[1], s); };
-  const std::vector<Arg> yes = side(0), no = side(1);
-  const std::vector<std::string> names = define_results(f, s);
   Arg condition = f.arguments[0][0];
   if (!std::holds_alternative<TensorRef>(condition)) {
     const std::string taken = f.head.name + ".taken";
@@ -117,6 +197,14 @@ bool GraphReader::inline_cond(const ControlFlow& f, Scope& s) {
              {{"s", condition}, {"dtype", DType::boolean}, {"layout", NoneArg{}}, {"device", NoneArg{}}, {"pin_memory", NoneArg{}}}, taken);
     condition = TensorRef{taken};
   }
+  const auto side = [&](size_t i) {
+    const size_t first = p_.nodes.size();
+    std::vector<Arg> results = call(f.graphs[i].second, f.graphs[i].first, f.arguments[1], s);
+    only_where(first, condition, i == 0, f.head);
+    return results;
+  };
+  const std::vector<Arg> yes = side(0), no = side(1);
+  const std::vector<std::string> names = define_results(f, s);
   for (size_t i = 0; i < names.size(); ++i)
     add_node(f.head, "aten.where.self", {{"condition", condition}, {"self", yes[i]}, {"other", no[i]}}, names[i]);
   return true;

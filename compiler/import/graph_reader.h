@@ -71,6 +71,7 @@ class GraphReader {
   bool inline_control_flow(const JsonRef& node, Scope& s, const PNode& head);
   struct ControlFlow;
   bool inline_cond(const ControlFlow& f, Scope& s);
+  void only_where(size_t first, const Arg& condition, bool taken, const PNode& head);
   bool inline_rounds(const ControlFlow& f, Scope& s);
   bool inline_while(const ControlFlow& f, Scope& s);  // while_loop.cpp
   /// The value of a number, or of a tensor of rank 0 that the graph makes of one.

@@ -222,16 +222,18 @@ std::vector<HostTensor> example_inputs(const Program& p) {
   return inputs;
 }
 
+bool have_example_sizes(const Program& p, const std::vector<HostTensor>& inputs) {
+  return std::equal(p.sample_inputs.begin(), p.sample_inputs.end(), inputs.begin(), inputs.end(),
+                    [](const ConstData& c, const HostTensor& t) {
+                      return std::equal(c.type.dims.begin(), c.type.dims.end(), t.dims.begin(), t.dims.end(),
+                                        [](const Expr& a, int64_t b) { return a.is(b); });
+                    });
+}
+
 std::vector<HostTensor> make_inputs(const Program& p, const std::map<SymId, int64_t>& wanted, uint64_t seed, int attempt) {
   const std::map<SymId, int64_t> sizes = complete(p, wanted);
   std::vector<HostTensor> inputs = make_shapes(p, sizes);
-  bool sampled = seed == 0 && attempt == 0 && p.sample_inputs.size() == inputs.size();
-  for (size_t i = 0; sampled && i < inputs.size(); ++i) {
-    const std::vector<Expr>& dims = p.sample_inputs[i].type.dims;
-    sampled = std::equal(dims.begin(), dims.end(), inputs[i].dims.begin(), inputs[i].dims.end(),
-                         [](const Expr& a, int64_t b) { return a.is(b); });
-  }
-  if (sampled) return example_inputs(p);
+  if (seed == 0 && attempt == 0 && have_example_sizes(p, inputs)) return example_inputs(p);
   const std::map<std::string, InputUse> uses = input_uses(p, sizes);
   const std::map<std::string, std::vector<double>> marks = attempt > 0 ? compared_with(p) : std::map<std::string, std::vector<double>>();
   size_t i = 0;

@@ -1,6 +1,7 @@
 """Models with operators of higher order: branches on data and on sizes, rounds over the rows of a tensor."""
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from torch.export import Dim
 
 from models import Fn, model
@@ -226,3 +227,27 @@ def sizes_among_operands():
             return kept, torch.cond(x.sum() > 0, lambda x: x * n + torch.arange(n)[:, None], lambda x: x / n, (x,))
 
     return Net(), (torch.randn(6, 3),), ({0: Dim("n", min=2, max=9)},)
+
+
+@model
+def sides_that_are_not_taken():
+    """What a branch looks up, reads and asserts is of no consequence where the other one is taken: indices are out of range there, assertions fail."""
+
+    def read(x):
+        n = x.sum().int().item()
+        torch._check(n >= 2)
+        torch._check(n < 4)
+        torch._check((x.sum() < 4).item())
+        return x[n] * 1.0
+
+    def f(i, x):
+        low, high, far = i.min() >= 0, i.max() < 10, x.sum() * 0 + 1e4
+        gathered = torch.cond(low & high, lambda i, x: x[i].sum(0), lambda i, x: x.sum(0) * 2, (i, x))
+        embedded = torch.cond(low & high == False, lambda i, x: x.exp().sum(0), lambda i, x: F.embedding(i, x).sum(0), (i, x))  # noqa: E712
+        added = torch.cond(low & high, lambda i, x: torch.zeros(10, 4).index_add(0, i, x[:3]), lambda i, x: x * 2, (i, x))
+        nested = torch.cond(high, lambda i, x: torch.cond(low, lambda i, x: x[i].sum(0), lambda i, x: x[(-i).clamp(0, 9)].sum(0), (i, x)), lambda i, x: x.sum(0), (i, x))
+        lost = torch.cond(i.max() < 4, lambda i, x: F.cross_entropy(x[:3], i), lambda i, x: x.sum() * 2, (i, x))
+        asserted = torch.cond((x + far).sum() < 4, read, lambda x: x.sum(0) * 2, (x + far,))
+        return gathered, embedded, added, nested, lost, asserted
+
+    return Fn(f), (torch.tensor([3, -50, 700]), torch.randn(10, 4)), None
