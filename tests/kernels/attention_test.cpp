@@ -149,9 +149,9 @@ TEST_CASE("attention against fp64", "[attention]") {
   for (const Entry& e : kEntries) {
     for (int i = 0; i < 60; ++i) {
       Case c{};
-      c.b = pick({0, 1, 2}), c.hkv = pick({1, 2}), c.h = c.hkv * pick({1, 3});
-      c.l = pick({1, 1, 2, 5, 17, 33}), c.s = pick({0, 1, 5, 31, 32, 64, 97});
-      c.e = pick({1, 8, 16, 33, 64}), c.ev = pick({1, 8, 16, 32, 40, 64});
+      c.b = pick({0, 1, 2}), c.hkv = pick({1, 2}), c.h = c.hkv * pick({1, 3, 4});
+      c.l = pick({1, 1, 2, 5, 7, 17, 33}), c.s = pick({0, 1, 5, 31, 32, 64, 97});
+      c.e = pick({1, 8, 16, 33, 64, 100, 128}), c.ev = pick({1, 8, 16, 32, 40, 64});
       c.mask = static_cast<int>(rng() % 4);
       c.causal = rng() % 3 == 0;
       c.q_block = static_cast<int>(pick({1, 8, 64})), c.kv_block = static_cast<int>(pick({32, 64, 128}));

@@ -5,39 +5,9 @@
 // so that keys are read once.
 #include "attention_bytes.h"
 #include "attention_rows.h"
+#include "dots.h"
 
 namespace {
-
-/// Sum over e of q[e] * k[e].
-template <class E, class Acc>
-inline Acc dot(const Acc* q, const E* k, int64_t len) {
-  Acc s = 0;
-  for (int64_t e = 0; e < len; ++e) s += q[e] * Acc(to_acc(k[e]));
-  return s;
-}
-template <class E>
-inline Vec<float>::V load_wide(const E* p) {
-  if constexpr (sizeof(E) == 1)
-    return load_bytes(p);
-  else if constexpr (sizeof(E) == 2)
-    return load_half(p);
-  else
-    return Vec<float>::load(p);
-}
-template <class E>
-inline float dot(const float* q, const E* k, int64_t len) {
-  using V = Vec<float>;
-  V::V a = V::zero(), b = V::zero();
-  int64_t e = 0;
-  for (; e + 2 * V::kLanes <= len; e += 2 * V::kLanes) {
-    a = V::fma(V::load(q + e), load_wide(k + e), a);
-    b = V::fma(V::load(q + e + V::kLanes), load_wide(k + e + V::kLanes), b);
-  }
-  for (; e + V::kLanes <= len; e += V::kLanes) a = V::fma(V::load(q + e), load_wide(k + e), a);
-  float s = sum_lanes(a + b);
-  for (; e < len; ++e) s += q[e] * to_acc(k[e]);
-  return s;
-}
 
 /// K: of what keys and values are stored.
 template <class E, class Acc, class K = E>
@@ -46,7 +16,6 @@ struct AttentionRun : AttentionRows<E, Acc> {
   using P = MulPlain<Acc>;
   using Base::z, Base::cfg, Base::len, Base::e, Base::ev, Base::evp, Base::kvb, Base::kPanel;
   static constexpr int W = Vec<Acc>::kLanes;
-  static constexpr int64_t kFewRows = 4;
 
   Acc *q, *kp, *vp, *s, *o, *m, *l;
   int64_t kv_key = -1, kv_end = 0;  // what the panels hold where all keys are one block
@@ -96,7 +65,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
 
   void unit(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t key) {
     const int64_t n = r1 - r0, tiles = ceil_div(n, kMaxMr);
-    const bool few = n <= kFewRows && z[AOTC_ATTN_K_E] == 1;
+    const bool few = n <= aotc_attn_few_rows(e, W) && z[AOTC_ATTN_K_E] == 1;
     const K* kb = this->template at<K>(cfg->k_ptr, AOTC_ATTN_K_BASE) + b * z[AOTC_ATTN_K_B] + hkv * z[AOTC_ATTN_K_H];
     const K* vb = this->template at<K>(cfg->v_ptr, AOTC_ATTN_V_BASE) + b * z[AOTC_ATTN_V_B] + hkv * z[AOTC_ATTN_V_H];
     const int64_t ks = z[AOTC_ATTN_K_S], ke = z[AOTC_ATTN_K_E], vs = z[AOTC_ATTN_V_S], ve = z[AOTC_ATTN_V_E];
@@ -111,8 +80,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
     for (int64_t s0 = 0; s0 < end; s0 += kvb) {
       const int64_t s1 = min_of(s0 + kvb, end), width = s1 - s0, copied = kept ? kv_end : width;
       if (few) {
-        for (int64_t j = 0; j < width; ++j)
-          for (int64_t i = 0; i < n; ++i) s[i * kvb + j] = dot(q + i * e, kb + (s0 + j) * ks, e);
+        Dots<Acc, K>{e, e, ks}.run(q, n, kb + s0 * ks, width, s, kvb);
       } else {
         for (int64_t j = 0; fresh && j < copied; j += kPanel) {
           const int64_t cols = min_of(kPanel, copied - j);

@@ -12,11 +12,6 @@ struct stored_e4m3 {
   uint8_t bits;
 };
 
-template <class A, class B>
-inline constexpr bool same_type = false;
-template <class A>
-inline constexpr bool same_type<A, A> = true;
-
 inline float to_acc(stored_i8 x) { return static_cast<float>(x.number); }
 /// The bits of a half with the same sign and mantissa, an exponent that is 8 less: 256 times that is the number.
 inline float to_acc(stored_e4m3 x) {
@@ -53,6 +48,9 @@ inline __m256 load_bytes(const K* p) {
   return load8(p);
 }
 #endif
+
+inline Vec<float>::V load_wide(const stored_i8* p) { return load_bytes(p); }
+inline Vec<float>::V load_wide(const stored_e4m3* p) { return load_bytes(p); }
 
 /// As pack_cols (panels.h), which takes bytes one by one where they lie side by side.
 template <class K, class T>

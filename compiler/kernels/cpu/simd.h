@@ -28,6 +28,10 @@ constexpr T max_of(T a, T b) {
   return a < b ? b : a;
 }
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+template <class A, class B>
+inline constexpr bool same_type = false;
+template <class A>
+inline constexpr bool same_type<A, A> = true;
 
 /// Whether the run is to end, asked within a long unit.
 inline bool run_ends(const aotc_kargs* args) { return __builtin_expect(args->ends != nullptr, 0) && args->ends(args->ends_user) != 0; }

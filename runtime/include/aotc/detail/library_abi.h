@@ -291,6 +291,10 @@ typedef struct aotc_attn_config {
   int32_t sink_ptr;   /* of the type of the sums: a row's sink, a score of no key; -1: none */
 } aotc_attn_config;
 
+/* Up to so many rows take their scores as dot products, which read keys where they lie; more rows share a copy of the keys in panels. Sums over
+ * the lanes cost less of a long head. */
+static inline int64_t aotc_attn_few_rows(int64_t e, int64_t lanes) { return e < 4 * lanes ? 4 : e > 8 * lanes ? 8 : e / lanes; }
+
 /* e, ev: head dims. acc_bytes 4, or 8 for f64. */
 static inline int64_t aotc_attn_scratch_bytes(const aotc_attn_config* c, int64_t e, int64_t ev, int64_t acc_bytes) {
   int64_t q = c->q_block + 16, kv = c->kv_block, evp = (ev + AOTC_PANEL_N - 1) / AOTC_PANEL_N * AOTC_PANEL_N;
