@@ -42,6 +42,7 @@ const Table& table_of(Arch arch) {
       &cpu::conv_bytes(),
       &cpu::conv_last(),  // channels-last: the last takes all of floats
       &cpu::attention_tiles(),
+      &cpu::attention_split(),
       &cpu::attention(),  // attention: the last takes all
       &cpu::sort(),
       &cpu::topk(),

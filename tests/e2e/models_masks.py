@@ -90,3 +90,19 @@ def lines_of_selected():
 
     rows = {0: Dim("rows", min=2, max=40)}
     return Fn(f), (torch.randn(9, 6), torch.rand(9) > 0.4, torch.randn(6)), (rows, rows, None)
+
+
+@model
+def keys_in_parts():
+    """One and three queries of heads that share one key head, over many keys of which a mask shows some or none: threads divide the keys."""
+
+    def f(q, r, k, v, n):
+        shown = (torch.arange(k.shape[2]) <= n)[None]
+        one = F.scaled_dot_product_attention(q, k, v, attn_mask=shown, enable_gqa=True)
+        three = F.scaled_dot_product_attention(r, k, v, attn_mask=shown & (torch.arange(3) != 1)[:, None], enable_gqa=True)
+        half = F.scaled_dot_product_attention(q.bfloat16(), k.bfloat16(), v.bfloat16(), enable_gqa=True, scale=0.3)
+        return one, three.nan_to_num(3.0), half
+
+    keys = Dim("keys", min=2, max=2000)
+    inputs = torch.randn(1, 4, 1, 64), torch.randn(1, 2, 3, 64), torch.randn(1, 1, 1500, 64), torch.randn(1, 1, 1500, 40), torch.tensor(700)
+    return Fn(f), inputs, (None, None, {2: keys}, {2: keys}, None)

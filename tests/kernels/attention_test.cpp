@@ -2,6 +2,7 @@
 // without any key, infinities and NaN.
 #include <catch2/catch.hpp>
 
+#include "aotc/detail/attention_split_abi.h"
 #include "support.h"
 
 extern "C" void aotc_attention_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
@@ -11,14 +12,35 @@ namespace {
 
 const Entry kTiles[] = {entry("attention_tiles", DType::bf16, "amx"), {"avx512", DType::bf16, aotc_attention_tiles_bf16_amx_emulated}};
 const std::vector<Entry> kEntries = [] {
-  std::vector<Entry> all = entries("attention");
+  std::vector<Entry> all = entries("attention"), split = entries("attention_split");
   all.insert(all.end(), std::begin(kTiles), std::end(kTiles));
+  all.insert(all.end(), split.begin(), split.end());
   return all;
 }();
+bool is_split(const Entry& e) {
+  const std::vector<Entry> all = entries("attention_split");
+  return std::any_of(all.begin(), all.end(), [&](const Entry& s) { return s.fn == e.fn; });
+}
 bool in_tiles(const Entry& e) { return e.fn == kTiles[0].fn || e.fn == kTiles[1].fn; }
 int64_t scratch_of(const Entry& e, const aotc_attn_config& c, int64_t width, int64_t v_width) {
   if (in_tiles(e)) return aotc_attn_tiles_scratch_bytes(&c, width, v_width);
   return aotc_attn_scratch_bytes(&c, width, v_width, e.dtype == DType::f64 ? 8 : 4);
+}
+
+/// way: 0 by one thread, 1 by threads at the same time, 2 by the calls of threads one after another.
+void call_split(const Entry& e, aotc_kargs args, const aotc_attn_config& cfg, unsigned way) {
+  const int64_t* z = args.size;
+  const int64_t items = z[AOTC_ATTN_B] * z[AOTC_ATTN_HKV] * aotc_attn_parts(z[AOTC_ATTN_S], cfg.key_part);
+  const int64_t rows = z[AOTC_ATTN_H] / z[AOTC_ATTN_HKV] * z[AOTC_ATTN_L], acc = e.dtype == DType::f64 ? 8 : 4;
+  const int64_t bytes = aotc_attn_split_shared_bytes(items, rows, z[AOTC_ATTN_EV], acc) +
+                        (aotc_attn_scratch_bytes(&cfg, z[AOTC_ATTN_E], z[AOTC_ATTN_EV], acc) + 63) / 64 * 64;
+  Scratch scratch(kTeam * bytes);
+  args.config = &cfg, args.scratch = scratch.ptr();
+  const aotc_team_kargs team = {args, scratch.ptr(), nullptr};
+  if (way == 0)
+    e.fn(&team.args, 0, items);
+  else
+    run_team(e, team, items, way == 1, bytes);
 }
 
 struct Case {
@@ -107,10 +129,15 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
   void* ptr[] = {p.q.ptr(), p.k.ptr(), p.v.ptr(), p.o.ptr(), p.mask.ptr(), sinks.ptr()};
   Scratch scratch(scratch_of(entry, cfg, c.e, c.ev));
   volatile int32_t fault = 0;
-  aotc_kargs args = {ptr, p.size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
-  const int64_t rows = c.h / c.hkv * c.l, work = c.b * c.hkv * ((rows + c.q_block - 1) / c.q_block);
-  const int64_t split = work ? static_cast<int64_t>(rng() % (work + 1)) : 0;
-  run_parts(entry, args, work, split);
+  const aotc_kargs args = {ptr, p.size.data(), &cfg, scratch.ptr(), 0, 1, &fault};
+  const int64_t rows = c.h / c.hkv * c.l, heads = c.b * c.hkv;
+  if (is_split(entry)) {
+    cfg.q_block = static_cast<int32_t>(rows), cfg.key_part = c.kv_block * static_cast<int32_t>(1 + rng() % 2);
+    call_split(entry, args, cfg, rng() % 3);
+  } else {
+    const int64_t work = heads * ((rows + c.q_block - 1) / c.q_block);
+    run_parts(entry, args, work, work ? static_cast<int64_t>(rng() % (work + 1)) : 0);
+  }
   double worst = 0;
   for (int64_t b = 0; b < c.b; ++b)
     for (int64_t h = 0; h < c.h; ++h)
@@ -139,8 +166,11 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
 void attend(const Entry& e, const aotc_attn_config& cfg, void** ptr, int64_t* size, int64_t d, int64_t l) {
   Scratch scratch(scratch_of(e, cfg, d, d));
   volatile int32_t fault = 0;
-  aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
-  e.fn(&args, 0, (l + cfg.q_block - 1) / cfg.q_block);
+  const aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
+  if (!is_split(e)) return e.fn(&args, 0, (l + cfg.q_block - 1) / cfg.q_block);
+  aotc_attn_config whole = cfg;
+  whole.q_block = static_cast<int32_t>(l), whole.key_part = whole.kv_block = AOTC_PANEL_N;
+  for (unsigned way : {2u, 1u, 0u}) call_split(e, args, whole, way);
 }
 
 TEST_CASE("attention against fp64", "[attention]") {
@@ -210,10 +240,7 @@ TEST_CASE("attention: a mask that fills takes the place of scores that are no nu
     for (int fills : {1, 0}) {
       aotc_attn_config cfg = {0, 1, 2, 3, 4, AOTC_DTYPE_F32, 0, 2, 32, 1.0, 1, fills, -1};
       void* ptr[] = {q.ptr(), k.ptr(), v.ptr(), o.ptr(), mask.ptr()};
-      Scratch scratch(scratch_of(e, cfg, d, d));
-      volatile int32_t fault = 0;
-      aotc_kargs args = {ptr, size, &cfg, scratch.ptr(), 0, 1, &fault};
-      e.fn(&args, 0, (l + 1) / 2);
+      attend(e, cfg, ptr, size, d, l);
       for (int64_t i = 0; i < l; ++i) {
         INFO("row " << i << (fills ? ", filled" : ", added"));
         if (fills)

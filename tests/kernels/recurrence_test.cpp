@@ -1,7 +1,5 @@
 // Recurrent layers of every cell, dtype and instruction set against plain loops over doubles.
-#include <array>
 #include <catch2/catch.hpp>
-#include <thread>
 
 #include "aotc/detail/team_abi.h"
 #include "kernels/cpu/pack.h"
@@ -53,17 +51,7 @@ void call(const Entry& e, aotc_team_kargs team, int64_t units, Calls calls) {
     return;
   }
   if (calls == Calls::panels) return e.fn(&team.args, 0, units);
-  alignas(64) std::array<aotc_team_range, AOTC_TEAM_RANGES> ranges{};
-  team.team = ranges.data(), team.args.threads = 3;
-  std::vector<std::thread> others;
-  for (int t = team.args.threads; t-- > 0;) {
-    team.args.thread = t;
-    if (calls == Calls::in_turn || t == 0)
-      e.fn(&team.args, 0, units);
-    else
-      others.emplace_back([&e, own = team, units] { e.fn(&own.args, 0, units); });
-  }
-  for (std::thread& t : others) t.join();
+  run_team(e, team, units, calls == Calls::together, 0);
 }
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }

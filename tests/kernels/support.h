@@ -1,13 +1,16 @@
 #pragma once
 // What the kernel tests share: the library's entries, element conversions, guarded buffers.
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "aotc/detail/library_abi.h"
+#include "aotc/detail/team_abi.h"
 #include "base/dtype.h"
 #include "entries.h"
 #include "isas.h"
@@ -154,6 +157,25 @@ inline bool run_parts(const Entry& e, aotc_kargs args, int64_t work, int64_t spl
   e.fn(&args, split, work);
   if (!in_order) e.fn(&args, 0, split);
   return in_order;
+}
+
+constexpr int kTeam = 3;  ///< threads of run_team
+
+/// The calls of the threads of a team: at the same time, or one after another, the first of which finds no other. scratch_stride: bytes
+/// from thread to thread.
+inline void run_team(const Entry& e, aotc_team_kargs team, int64_t work, bool together, int64_t scratch_stride) {
+  alignas(64) std::array<aotc_team_range, AOTC_TEAM_RANGES> ranges{};
+  team.team = ranges.data(), team.args.threads = kTeam;
+  char* const scratch = static_cast<char*>(team.args.scratch);
+  std::vector<std::thread> others;
+  for (int t = kTeam; t-- > 0;) {
+    team.args.thread = t, team.args.scratch = scratch + t * scratch_stride;
+    if (!together || t == 0)
+      e.fn(&team.args, 0, work);
+    else
+      others.emplace_back([&e, own = team, work] { e.fn(&own.args, 0, work); });
+  }
+  for (std::thread& t : others) t.join();
 }
 
 }  // namespace kernel_test

@@ -1,9 +1,9 @@
-// aotc_attention and aotc_attention_tiles: one pass (flash) over blocks of query rows and keys (kernels/cpu/attention.h,
-// attention_tiles.h).
+// aotc_attention, aotc_attention_tiles and aotc_attention_split: one pass (flash) over blocks of query rows and keys
+// (kernels/cpu/attention.h, attention_tiles.h), or over parts of the keys at the same time (attention_split.h).
 #include <cmath>
 #include <set>
 
-#include "aotc/detail/attention_bytes_abi.h"
+#include "aotc/detail/attention_split_abi.h"
 #include "forms/cpu/config.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
@@ -28,11 +28,23 @@ std::string number_text(double v) {
 
 /// See aotc_attn_config.
 struct Blocks {
-  int q_block = 32, kv_block = 128;
+  int q_block = 32, kv_block = 128, key_part = 0;
   static std::span<const Member<Blocks>> members() {
     static constexpr Member<Blocks> kRows[] = {
         {{"q_block", 1}, &Blocks::q_block},
         {{"kv_block", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Blocks::kv_block},
+    };
+    return kRows;
+  }
+};
+
+/// Of attention_split.
+struct Parts : Blocks {
+  static std::span<const Member<Parts>> members() {
+    static constexpr Member<Parts> kRows[] = {
+        {{"q_block", 1}, &Parts::q_block},
+        {{"kv_block", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Parts::kv_block},
+        {{"key_part", AOTC_PANEL_N, INT32_MAX, AOTC_PANEL_N}, &Parts::key_part},
     };
     return kRows;
   }
@@ -55,7 +67,7 @@ Sizes sizes_of(const AttentionKernel& k, const SymTable& syms) {
 
 aotc_attn_config config_of(const Blocks& b) {
   aotc_attn_config g{};
-  g.q_block = b.q_block, g.kv_block = b.kv_block;
+  g.q_block = b.q_block, g.kv_block = b.kv_block, g.key_part = b.key_part;
   return g;
 }
 
@@ -109,6 +121,7 @@ class Attention : public FormOf<AttentionKernel> {
  protected:
   /// What the library's entry is called without its dtype, what it should take, and its scratch.
   virtual std::string_view entry(const AttentionKernel& k) const { return k.of_bytes() ? "attention_kv8" : "attention"; }
+  virtual Blocks blocks_of(const Choice& choice) const { return unpack<Blocks>(choice); }
   virtual double cycles(const Sizes& c, const Blocks& b, const Machine& machine) const { return cycles_of(c, b, machine); }
   virtual int row_tile(const Sizes& c, const Machine& machine) const { return lanes_of(c.dtype, machine).mr; }
   virtual Expr scratch(const AttentionKernel& k, const aotc_attn_config& g) const {
@@ -124,13 +137,13 @@ class Attention : public FormOf<AttentionKernel> {
     for (int qb : q_blocks)
       for (int kvb : {64, 128, 256, 512}) {
         if (kvb > 64 && kvb / 2 >= c.kv_len) continue;
-        const Blocks blocks_of{qb, kvb};
-        Candidate r{pack(*this, blocks_of), Fit::yes(), 0};
-        r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks_of))));
+        const Blocks blocks{qb, kvb};
+        Candidate r{pack(*this, blocks), Fit::yes(), 0};
+        r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks))));
         if (r.fit) {
           const int64_t units = c.batch * c.kv_heads * ceil_div(rows, qb);
-          r.cost_ns = shared_ns(cycles(c, blocks_of, s.machine) + static_cast<double>(units) * cpu_costs(s.machine).attention_unit, units,
-                                s.machine);
+          r.cost_ns =
+              shared_ns(cycles(c, blocks, s.machine) + static_cast<double>(units) * cpu_costs(s.machine).attention_unit, units, s.machine);
         }
         all.push_back(r);
       }
@@ -145,7 +158,7 @@ class Attention : public FormOf<AttentionKernel> {
   }
 
   StepSpec step(const AttentionKernel& k, const Site& site, const Choice& choice) const override {
-    const Blocks c = unpack<Blocks>(choice);
+    const Blocks c = blocks_of(choice);
     StepSpec f;
     f.library = true;
     f.symbol = entry_of(entry(k), k.dtype);
@@ -172,7 +185,7 @@ class Attention : public FormOf<AttentionKernel> {
 
   std::string config(const loop::Kernel& kernel, const AttentionKernel& k, const Choice& choice, Isa,
                      const std::string& name) const override {
-    const Blocks b = unpack<Blocks>(choice);
+    const Blocks b = blocks_of(choice);
     auto pointer = [&](const AttentionKernel::View& v) { return loop::argument_index(kernel, v.param); };
     ConfigText c("aotc_attn_config", name);
     c.add("q_ptr", pointer(k.q)).add("k_ptr", pointer(k.k)).add("v_ptr", pointer(k.v)).add("out_ptr", pointer(k.out));
@@ -183,12 +196,73 @@ class Attention : public FormOf<AttentionKernel> {
         .text("scale", number_text(k.scale))
         .add("nan_rows", k.nan_rows)
         .add("mask_fills", k.mask_fills)
-        .add("sink_ptr", k.sinks ? pointer(*k.sinks) : -1);
+        .add("sink_ptr", k.sinks ? pointer(*k.sinks) : -1)
+        .add("key_part", b.key_part);
     if (!k.of_bytes()) return c.str();
     ConfigText of_bytes("aotc_attn_kv8_config", name);
     of_bytes.nested("plain", c).add("kv_dtype", static_cast<int64_t>(k.stored()));
     if (k.row_scales) of_bytes.add("ks_ptr", pointer(k.row_scales->k)).add("vs_ptr", pointer(k.row_scales->v));
     return of_bytes.str();
+  }
+};
+
+/// Few query rows over long keys, of which each thread takes parts: a step of decoding on more processors than there are key heads.
+class AttentionSplit final : public Attention {
+ public:
+  std::string_view name() const override { return "attention_split"; }
+  std::span<const Field> fields() const override { return fields_of<Parts>(); }
+
+ protected:
+  std::string_view entry(const AttentionKernel& k) const override { return k.of_bytes() ? "attention_split_kv8" : "attention_split"; }
+  Blocks blocks_of(const Choice& choice) const override { return unpack<Parts>(choice); }
+
+  Fit fits(const AttentionKernel& k, const Site& s) const override {
+    if (s.machine.cores == 1) return refuse("one thread has nothing to divide");
+    if (const int64_t most = s.syms.interval(rows(k)).max; most > AOTC_ATTN_SPLIT_ROWS)
+      return refuse("the rows of a key head may be more than {}: they are divided instead", AOTC_ATTN_SPLIT_ROWS);
+    if (const int64_t keys = hinted(k, s.syms).kv_len; keys <= least_part()) return refuse("{} keys are not divided", keys);
+    return Fit::yes();
+  }
+
+  std::vector<Candidate> candidates(const AttentionKernel& k, const Site& s) const override {
+    const Sizes c = hinted(k, s.syms);
+    const CpuCosts& u = cpu_costs(s.machine);
+    std::vector<Candidate> all;
+    for (int part = least_part(); part < c.kv_len; part *= 2) {
+      Parts parts;
+      parts.q_block = static_cast<int>(s.syms.interval(rows(k)).max), parts.key_part = part;
+      const int64_t items = c.batch * c.kv_heads * ceil_div(c.kv_len, part);
+      Candidate r{pack(*this, parts), fits_scratch(s.syms.hint(whole_scratch(k, config_of(parts)))), 0};
+      const double added =
+          u.attention_unit + static_cast<double>(rows_of(c) * c.ev) / lanes_of(c.dtype, s.machine).width;  // an item's sums
+      r.cost_ns = shared_ns(cycles_of(c, parts, s.machine) + static_cast<double>(items) * added, items, s.machine);
+      if (s.machine.cores > 1) r.cost_ns += 2 * u.meet_ns;
+      all.push_back(r);
+    }
+    return all;
+  }
+
+  StepSpec step(const AttentionKernel& k, const Site& site, const Choice& choice) const override {
+    StepSpec f = Attention::step(k, site, choice);
+    const aotc_attn_config g = config_of(blocks_of(choice));
+    f.work = items(k, g);
+    f.grain = grain_of(cpu_costs(site.machine).grain_macs, rows(k) * g.key_part * (k.head_dim + k.v_dim), site.syms);
+    f.scratch_bytes = whole_scratch(k, g);
+    return f;
+  }
+
+ private:
+  static int least_part() { return 2 * Parts().kv_block; }
+  static Expr rows(const AttentionKernel& k) { return floordiv(k.heads, k.kv_heads) * k.q_len; }
+  static Expr items(const AttentionKernel& k, const aotc_attn_config& g) {
+    return k.batch * k.kv_heads * max(ceildiv(k.kv_len, g.key_part), Expr(1));
+  }
+  /// See aotc_attn_split_shared_bytes.
+  Expr whole_scratch(const AttentionKernel& k, const aotc_attn_config& g) const {
+    const int64_t panel = aotc_attn_split_shared_bytes(1, 1, AOTC_PANEL_N, 1) - aotc_attn_split_shared_bytes(1, 1, 0, 1),
+                  acc = k.dtype == DType::f64 ? 8 : 4;
+    return items(k, g) * rows(k) * (ceildiv(k.v_dim, AOTC_PANEL_N) * panel + aotc_attn_split_shared_bytes(1, 1, 0, 1)) * acc +
+           scratch(k, g);
   }
 };
 
@@ -222,6 +296,11 @@ class AttentionTiles final : public Attention {
 
 const Form& attention_tiles() {
   static const AttentionTiles form;
+  return form;
+}
+
+const Form& attention_split() {
+  static const AttentionSplit form;
   return form;
 }
 

@@ -29,6 +29,7 @@ const Form& conv_last();
 const Form& conv_last_depthwise();
 const Form& conv_winograd();
 const Form& attention_tiles();
+const Form& attention_split();
 const Form& attention();
 const Form& sort();
 const Form& topk();

@@ -20,9 +20,10 @@ struct AttentionRun : AttentionRows<E, Acc> {
   Acc *q, *kp, *vp, *s, *o, *m, *l;
   int64_t kv_key = -1, kv_end = 0;  // what the panels hold where all keys are one block
 
-  explicit AttentionRun(const aotc_kargs* a) : Base(a) {
+  explicit AttentionRun(const aotc_kargs* a) : AttentionRun(a, a->scratch) {}
+  AttentionRun(const aotc_kargs* a, void* scratch) : Base(a) {
     const int64_t qb = cfg->q_block + 16;
-    kp = static_cast<Acc*>(a->scratch);
+    kp = static_cast<Acc*>(scratch);
     vp = kp + kvb * e;
     s = vp + kvb * evp;
     o = s + qb * kvb;
@@ -63,7 +64,8 @@ struct AttentionRun : AttentionRows<E, Acc> {
     }
   }
 
-  void unit(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t key) {
+  /// o, m and l of rows [r0, r1) over the keys [from, to) or those of them that the rows see.
+  void sums(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t from, int64_t to, int64_t key) {
     const int64_t n = r1 - r0, tiles = ceil_div(n, kMaxMr);
     const bool few = n <= aotc_attn_few_rows(e, W) && z[AOTC_ATTN_K_E] == 1;
     const K* kb = this->template at<K>(cfg->k_ptr, AOTC_ATTN_K_BASE) + b * z[AOTC_ATTN_K_B] + hkv * z[AOTC_ATTN_K_H];
@@ -73,11 +75,11 @@ struct AttentionRun : AttentionRows<E, Acc> {
     load_queries(b, hkv, r0, n, !few);
     for (int64_t i = 0; i < n; ++i) m[i] = -static_cast<Acc>(__builtin_inf()), l[i] = 0;
     for (int64_t i = 0; i < n * evp; ++i) o[i] = 0;
-    const int64_t end = this->keys_end(b, hkv, r0, r1);
+    const int64_t end = this->keys_end(b, hkv, r0, r1, from, to);
     const bool kept = len <= kvb;
     const bool fresh = !kept || kv_key != key;
-    if (kept && fresh && !few && end > 0) kv_key = key, kv_end = this->keys_end(b, hkv, 0, this->rows);
-    for (int64_t s0 = 0; s0 < end; s0 += kvb) {
+    if (kept && fresh && !few && end > 0) kv_key = key, kv_end = this->keys_end(b, hkv, 0, this->rows, 0, len);
+    for (int64_t s0 = from; s0 < end; s0 += kvb) {
       const int64_t s1 = min_of(s0 + kvb, end), width = s1 - s0, copied = kept ? kv_end : width;
       if (few) {
         Dots<Acc, K>{e, e, ks}.run(q, n, kb + s0 * ks, width, s, kvb);
@@ -130,7 +132,11 @@ struct AttentionRun : AttentionRows<E, Acc> {
         }
       }
     }
-    this->store(b, hkv, r0, n, o, m, l);
+  }
+
+  void unit(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t key) {
+    sums(b, hkv, r0, r1, 0, len, key);
+    this->store(b, hkv, r0, r1 - r0, o, m, l);
   }
 
   void run(int64_t begin, int64_t end) {
@@ -140,13 +146,13 @@ struct AttentionRun : AttentionRows<E, Acc> {
   }
 };
 
-/// Keys and values of 8 bits, of the kind that the config names.
-template <class E>
+/// Keys and values of 8 bits, of the kind that the config names, by one of the ways to attend.
+template <class E, template <class, class, class> class Run = AttentionRun>
 void attention_kv8(const aotc_kargs* args, int64_t begin, int64_t end) {
   if (static_cast<const aotc_attn_kv8_config*>(args->config)->kv_dtype == AOTC_DTYPE_I8)
-    AttentionRun<E, float, stored_i8>(args).run(begin, end);
+    Run<E, float, stored_i8>(args).run(begin, end);
   else
-    AttentionRun<E, float, stored_e4m3>(args).run(begin, end);
+    Run<E, float, stored_e4m3>(args).run(begin, end);
 }
 
 }  // namespace

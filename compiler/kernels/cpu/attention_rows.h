@@ -175,14 +175,14 @@ struct AttentionRows {
            r % z[AOTC_ATTN_L] * z[AOTC_ATTN_Q_S];
   }
 
-  /// The keys that some row of [r0, r1) may see end here: by causality, and by what the mask hides from all of them (a cache that is not
-  /// full yet, padding). What lies beyond is not read.
-  int64_t keys_end(int64_t b, int64_t hkv, int64_t r0, int64_t r1) const {
+  /// Of the keys [from, to), those that some row of [r0, r1) may see end here: by causality, and by what the mask hides from all of them (a
+  /// cache that is not full yet, padding); `from` where they see none. What lies beyond is not read.
+  int64_t keys_end(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t from, int64_t to) const {
     const int64_t positions = z[AOTC_ATTN_L];
     const bool heads_alike = cfg->mask_ptr < 0 || z[AOTC_ATTN_M_H] == 0;
-    int64_t end = 0;
-    for (int64_t r = r0; r < r1 && end < len && !(heads_alike && r >= r0 + positions); ++r) {
-      const int64_t may = cfg->causal ? min_of(len, r % positions + 1) : len;
+    int64_t end = from;
+    for (int64_t r = r0; r < r1 && end < to && !(heads_alike && r >= r0 + positions); ++r) {
+      const int64_t may = cfg->causal ? min_of(to, r % positions + 1) : to;
       if (may > end) end = cfg->mask_ptr < 0 ? may : mask_end(b, hkv * group + r / positions, r % positions, end, may);
     }
     return end;

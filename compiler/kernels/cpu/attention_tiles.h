@@ -113,9 +113,9 @@ class AttentionTiles : AttentionRows<bf16, float> {
       m_[i] = -__builtin_inff(), l_[i] = 0;
     }
     for (int64_t i = 0; i < n * evp; ++i) o_[i] = 0;
-    const int64_t end = keys_end(b, hkv, r0, r1);
+    const int64_t end = keys_end(b, hkv, r0, r1, 0, len);
     const bool kept = len <= kvb, fresh = !kept || kv_key_ != key;
-    if (kept && fresh && end > 0) kv_key_ = key, kv_end_ = keys_end(b, hkv, 0, rows);
+    if (kept && fresh && end > 0) kv_key_ = key, kv_end_ = keys_end(b, hkv, 0, rows, 0, len);
     for (int64_t s0 = 0; s0 < end; s0 += kvb) {
       // Panels that are kept have the keys of all rows.
       const int64_t s1 = kept ? kv_end_ : min_of(s0 + kvb, end), width = s1 - s0, steps = tile_steps(width);

@@ -3,11 +3,14 @@
 #include <map>
 #include <set>
 
+#include "aotc/detail/attention_split_abi.h"
 #include "aotc/detail/bytes_abi.h"
 #include "aotc/detail/held_abi.h"
 #include "aotc/detail/parts_abi.h"
 #include "forms/list.h"
 #include "forms/rules.h"
+#include "graph/text.h"
+#include "loop/lower.h"
 
 namespace aotc::forms {
 namespace {
@@ -414,6 +417,38 @@ TEST_CASE("attention of bf16 goes by tiles where the machine has them, few rows 
             CHECK(scratch >= aotc_attn_scratch_bytes(&g, e, e, 4));
           }
         }
+}
+
+TEST_CASE("threads divide the keys of few rows where there are more threads than key heads") {
+  const auto decided = [](int cores, int batch, const std::string& queries, int keys) {
+    const std::string q = fmt::format("float32[{}, 8, {}, 64]", batch, queries), k = fmt::format("float32[{}, 2, {}, 64]", batch, keys);
+    const loop::Module m =
+        loop::lower(parse_graph(fmt::format("graph @m\nsym few [1, 8]\nsym many [1, 64]\ninput %q : {}\ninput %k : {}\n%y = attention(%q, "
+                                            "%k, %k) {{scale=0.5, causal=false}} : {}\noutput %y\n",
+                                            q, k, q),
+                                "keys"));
+    const Machine machine = machine_of(Isa::avx512, cores);
+    const Site site{*m.kernels.begin(), m.syms, machine, {}};
+    const Decision d = decide(site);
+    for (const Candidate& c : d.candidates) {
+      if (c.choice.form->name() != "attention_split" || !c.fit) continue;
+      aotc_attn_config g{};
+      g.q_block = field(c.choice, "q_block"), g.kv_block = field(c.choice, "kv_block"), g.key_part = field(c.choice, "key_part");
+      CHECK((g.q_block >= 4 && g.key_part % g.kv_block == 0));
+      const StepSpec step = c.choice.form->step(site, c.choice);
+      const int64_t items = int64_t{2} * batch * aotc_attn_parts(keys, g.key_part);
+      CHECK(step.work.is(items));
+      const int64_t bytes = aotc_attn_split_shared_bytes(items, 4, 64, 4) + aotc_attn_scratch_bytes(&g, 64, 64, 4);
+      if (queries == "1") CHECK(step.scratch_bytes.is(bytes));
+    }
+    return std::string(d.choice.form->name());
+  };
+  CHECK(decided(16, 1, "1", 4096) == "attention_split");
+  CHECK(decided(16, 1, "few", 4096) == "attention_split");
+  CHECK(decided(16, 1, "many", 4096) == "attention");
+  CHECK(decided(16, 64, "1", 4096) == "attention");
+  CHECK(decided(1, 1, "1", 4096) == "attention");
+  CHECK(decided(16, 1, "1", 200) == "attention");
 }
 
 TEST_CASE("unsigned bytes by signed ones go by the kernels of bytes alone, other operands never") {

@@ -289,10 +289,11 @@ typedef struct aotc_attn_config {
   int32_t nan_rows;   /* a row whose every score is -inf: 0: zeros, 1: NaN */
   int32_t mask_fills; /* 1: elements of a float mask of AOTC_ATTN_HIDDEN and less take the score's place */
   int32_t sink_ptr;   /* of the type of the sums: a row's sink, a score of no key; -1: none */
+  int32_t key_part;   /* of attention_split (attention_split_abi.h): keys of an item */
 } aotc_attn_config;
 
-/* Up to so many rows take their scores as dot products, which read keys where they lie; more rows share a copy of the keys in panels. Sums over
- * the lanes cost less of a long head. */
+/* Up to so many rows take their scores as dot products, which read keys where they lie; more rows share a copy of the keys in panels. Sums
+ * over the lanes cost less of a long head. */
 static inline int64_t aotc_attn_few_rows(int64_t e, int64_t lanes) { return e < 4 * lanes ? 4 : e > 8 * lanes ? 8 : e / lanes; }
 
 /* e, ev: head dims. acc_bytes 4, or 8 for f64. */
