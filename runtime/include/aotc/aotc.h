@@ -10,13 +10,13 @@
  *   if (api->run(context, &x, 1, &y, 1) != AOTC_STATUS_OK) puts(api->last_error());
  *
  * Rules that hold for every function
- * - Nothing is thrown. errno, MXCSR, the rounding mode, signal handlers and the current CUDA context are as before after every call.
- * - A function that fails returns a status other than AOTC_STATUS_OK, has no effect unless it says so, and leaves a message for the calling
- *   thread in last_error. Below statuses stand without their AOTC_STATUS_.
- * - Structs that start with struct_size grow at their end only: set it to sizeof the struct as you know it (the *_INIT macros do), and
- *   zero what you do not use. A field of a newer header that this artifact does not know must be zero.
- * - Pointers given to a function are borrowed for the call, unless it says otherwise. Pointers to const that are returned live as long as
- *   the object that they were asked from.
+ * - Nothing is thrown. errno, MXCSR, the rounding mode, signal handlers and the current CUDA context are the same after every call.
+ * - A function that fails returns a status other than AOTC_STATUS_OK and stores a message for the calling thread (last_error). It has no
+ *   other effect, unless its comment says so. Comments write statuses without the prefix AOTC_STATUS_.
+ * - Structs that begin with struct_size only grow at their end. Set it to sizeof the struct (the *_INIT macros do), and set fields that you
+ *   do not use to zero. A field of a newer header that this artifact does not know must be zero.
+ * - Pointers given to a function are borrowed for the call, unless its comment says otherwise. Returned pointers to const are valid as long
+ *   as the object that they came from.
  * - Destroy every context and model before dlclose.
  */
 #ifndef AOTC_H_
@@ -32,7 +32,7 @@ extern "C" {
 
 #define AOTC_ABI_VERSION 1u
 
-/* Values are pinned for ever; new ones are appended. 0 is success. */
+/* Values never change; new ones are appended. 0 is success. */
 #define AOTC_STATUS_LIST(X)                                                             \
   X(OK, 0, "success")                                                                   \
   X(INVALID_ARGUMENT, 1, "an argument is null or malformed")                            \
@@ -53,16 +53,17 @@ extern "C" {
 #define AOTC_ENUM_(name, value, text) AOTC_STATUS_##name = value,
 enum { AOTC_STATUS_LIST(AOTC_ENUM_) };
 #undef AOTC_ENUM_
-typedef int32_t aotc_status; /* AOTC_STATUS_*. Not the enum: an enum's size may change */
+typedef int32_t aotc_status; /* AOTC_STATUS_*. Not the enum type, because the size of an enum may change */
 
-typedef struct aotc_model aotc_model;     /* code and weights on one device; any number of threads may use it at once            */
-typedef struct aotc_context aotc_context; /* workspace, threads and states of one stream of runs; one thread at a time uses it */
+typedef struct aotc_model aotc_model;     /* code and weights on one device; any number of threads may use it at once                    */
+typedef struct aotc_context aotc_context; /* workspace, worker threads and states of a sequence of runs; one thread at a time may use it */
 
-/* Devices: a GPU's ordinal n >= 0, or one of these. DEFAULT: host for a CPU artifact, GPU 0 for a GPU artifact. */
+/* Devices: a GPU's ordinal n >= 0, or one of these. DEFAULT: the CPU for an artifact with CPU code only, GPU 0 for one with GPU code only;
+ * for one with both, GPU 0 if the artifact can run there, else the CPU. */
 enum { AOTC_DEVICE_HOST = -1, AOTC_DEVICE_DEFAULT = -2 };
 
-/* Names of before, which go with aotc 0.2: AOTC_OK for AOTC_STATUS_OK and so with every status, AOTC_HOST, AOTC_DEFAULT_DEVICE, and
- * output_shapes for output_bounds in the table. AOTC_WARN_DEPRECATED, defined before this header is included: uses of them warn. */
+/* Deprecated names, which aotc 0.2 will remove: AOTC_OK for AOTC_STATUS_OK, and so on for every status; AOTC_HOST; AOTC_DEFAULT_DEVICE;
+ * output_shapes for output_bounds in the table. Define AOTC_WARN_DEPRECATED before this header to get a warning for each use. */
 #ifdef AOTC_WARN_DEPRECATED
 #define AOTC_DEPRECATED_(now) __attribute__((deprecated("called " now " now")))
 #else
@@ -76,14 +77,14 @@ enum {
   AOTC_DEFAULT_DEVICE AOTC_DEPRECATED_("AOTC_DEVICE_DEFAULT") = AOTC_DEVICE_DEFAULT
 };
 
-/* A tensor of the caller's. Frozen: 64 bytes. Borrowed for the call; aotc never frees or keeps it. */
+/* A tensor of the caller. This struct never changes (64 bytes). It is borrowed for the call; aotc never frees or keeps it. */
 typedef struct aotc_tensor {
-  void* data;             /* aligned to the element size is enough; may be NULL when there is no element. Inputs are not written */
-  const int64_t* shape;   /* rank values >= 0; may be NULL when rank is 0 */
-  const int64_t* strides; /* in elements; NULL: dense row-major. Inputs in host memory may have any that are 0 or more (channels-last,
-                             transposed, a slice, expanded): the run reads a dense copy, which the context keeps memory for. All other
-                             tensors must be dense row-major */
-  uint64_t byte_size;     /* bytes that may be accessed behind data: at least to the end of the last element; checked before any access */
+  void* data;             /* aligned to the element size. May be NULL if the tensor has no elements. Inputs are not written */
+  const int64_t* shape;   /* rank values >= 0. May be NULL if rank is 0 */
+  const int64_t* strides; /* in elements; NULL: dense row-major. Inputs in host memory may have any strides >= 0 (channels-last,
+                             transposed, a slice, expanded): the run makes a dense copy in memory of the context. All other tensors must be
+                             dense row-major */
+  uint64_t byte_size; /* bytes that may be accessed from data on, at least up to the end of the last element; checked before any access */
   int32_t rank;
   uint32_t dtype;       /* AOTC_DTYPE_* */
   int32_t device;       /* AOTC_DEVICE_HOST, or n >= 0: the ordinal of the model's GPU */
@@ -91,7 +92,7 @@ typedef struct aotc_tensor {
   uint64_t reserved[2]; /* zero */
 } aotc_tensor;
 
-/* A dense tensor in host memory; one with strides is the same with `strides` set. */
+/* A dense tensor in host memory. For other tensors set `strides` or `device` of the result. */
 static inline aotc_tensor aotc_host_tensor(void* data, const int64_t* shape, int32_t rank, uint32_t dtype, uint64_t byte_size) {
   aotc_tensor t;
   t.data = data;
@@ -106,17 +107,18 @@ static inline aotc_tensor aotc_host_tensor(void* data, const int64_t* shape, int
   return t;
 }
 
-/* Gives the large blocks: workspace and states (not the few KB of bookkeeping, which come from malloc). Called by context_create,
- * context_destroy, and by run when it meets shapes that need more than before. Must outlive the model. */
+/* Allocates the large blocks: workspace, states, private copies of weights (a few KB of bookkeeping come from malloc). Called by the
+ * functions that make, change or destroy models and contexts, and by run if its shapes need more memory than before. Must outlive the model
+ * and its contexts. */
 typedef struct aotc_allocator {
   size_t struct_size;
   void* user;
-  void* (*alloc)(void* user, size_t bytes, size_t align, int32_t device); /* NULL when it cannot */
+  void* (*alloc)(void* user, size_t bytes, size_t align, int32_t device); /* returns NULL on failure */
   void (*free)(void* user, void* ptr, size_t bytes, int32_t device);
 } aotc_allocator;
 
-/* A thread pool of the caller's. parallel_for runs task(arg, i) once for every i in [0, tasks), in any order, on any threads, and returns
- * when all are done. width: the most tasks worth asking for; asked once, by context_create. Must outlive the context. */
+/* A thread pool of the caller. parallel_for calls task(arg, i) once for every i in [0, tasks), in any order, on any threads, and returns
+ * when all calls have returned. width returns the number of threads; only context_create calls it. Must outlive the context. */
 typedef struct aotc_thread_pool {
   size_t struct_size;
   void* user;
@@ -124,115 +126,113 @@ typedef struct aotc_thread_pool {
   void (*parallel_for)(void* user, int32_t tasks, void (*task)(void* arg, int32_t i), void* arg);
 } aotc_thread_pool;
 
-/* model_options.flags: any of the first, and one of AOTC_MODEL_PLACE or none. */
+/* model_options.flags: any of the first two, and at most one of AOTC_MODEL_PLACE. */
 enum {
-  AOTC_MODEL_VERIFY_WEIGHTS = 1, /* hash the weights too, wherever they lie, and all else of the artifact's file: about 0.1 s a GB. Code
-                                    and tables, and the size and stamp of a weights file, are compared always */
-  AOTC_MODEL_LAZY_WEIGHTS = 2,   /* CPU: leave it to the runs to map the weights' pages, each when it is first touched; nothing is copied
-                                    but with OWN_WEIGHTS. For models of whose weights a process reads little (embeddings); else
-                                    model_create maps them all, in about 0.1 s a GB where the file is in memory already, and the first
-                                    run meets no page of them that is missing */
-  /* CPU: where the weights lie. Neither: as the artifact was built. Both: INVALID_ARGUMENT. */
-  AOTC_MODEL_OWN_WEIGHTS = 4,    /* model_create copies them to memory of the process's own, in huge pages where the system grants them,
-                                    which takes 0.3 s a GB, and more where it has to make them. Runs that read many weights for little
-                                    arithmetic (a language model's next token) are faster the slower the machine translates addresses: up
-                                    to 1.5 times in virtual machines. Processes that load one artifact share its weights without this, not
-                                    with it. Artifacts of --own-weights and --mode max-autotune do so by themselves where that memory can
-                                    be had */
-  AOTC_MODEL_SHARED_WEIGHTS = 8, /* they stay where they are mapped, whatever the artifact does by itself */
+  AOTC_MODEL_VERIFY_WEIGHTS = 1, /* also check the hash of the weights and of the rest of the artifact's file: about 0.1 s per GB. Without
+                                    it, code, tables, and the size and stamp of a weights file are checked */
+  AOTC_MODEL_LAZY_WEIGHTS = 2,   /* CPU: runs map a page of the weights when they first touch it. For processes that read only a small
+                                    part of the weights (embeddings). Without it, model_create maps all pages (about 0.1 s per GB if the
+                                    file is in the page cache), and no run waits for them */
+  /* CPU: where the weights are. Neither: as the artifact was built. Both: INVALID_ARGUMENT. */
+  AOTC_MODEL_OWN_WEIGHTS = 4,    /* a private copy: model_create copies the weights to memory of this process, in huge pages if the system
+                                    has them. It takes about 0.3 s per GB, or more if the system must first free huge pages. Runs that read
+                                    many weights for little arithmetic (decoding by a language model) are faster: up to 1.5 times in
+                                    virtual machines, where address translation is slow. Other processes cannot share the copy. Artifacts
+                                    built with --own-weights or --mode max-autotune do this by default, if the memory is available */
+  AOTC_MODEL_SHARED_WEIGHTS = 8, /* no private copy, even if that is the artifact's default */
   AOTC_MODEL_PLACE = AOTC_MODEL_OWN_WEIGHTS | AOTC_MODEL_SHARED_WEIGHTS /* the bits of this choice */
 };
-/* Where weights come from: one of path, fd, data and read. What it gives is the content of a weights file that fits the artifact: the one
- * that was built with it, or one that `aotc weights` made for it. None of them: the artifact's own weights. Since revision 5. */
+/* A source of weights: one of path, fd, data and read, or none for the artifact's own weights. It has the content of a weights file that
+ * fits the artifact: the file that was built with it, or one that `aotc weights` made for it. Since revision 5. */
 typedef struct aotc_weights_source {
   size_t struct_size;
-  const char* path; /* of a file, which is mapped: processes that do so share its pages. It must not be written over while it is in use: a
-                       new file is renamed to its place */
-  const void* data; /* content in memory. release NULL: it is copied, and borrowed for the call; else it is 64-byte aligned and stays */
+  const char* path; /* a file, which is mapped, so processes share its pages. It must not be overwritten while it is in use: rename a new
+                       file over it */
+  const void* data; /* content in memory. If release is NULL, it is copied. Otherwise it must be 64-byte aligned and is used in place */
   uint64_t bytes;   /* of data */
-  /* Gives bytes [offset, offset + bytes) of the content, into the process's own memory: called one after another, by the calling thread,
-   * for pieces of at most 16 MB, the last of the content first. OK, or the status that the call fails with. */
+  /* Writes bytes [offset, offset + bytes) of the content to `to`. It is called by the calling thread, one piece of at most 16 MB after the
+   * other, the end of the content first. It returns OK, or the status with which the whole call then fails. */
   aotc_status (*read)(void* user, uint64_t offset, void* to, uint64_t bytes);
   void* user;
-  void (*release)(void* user); /* may be NULL. Called once when a source that was taken is no longer used, with the last run on it, by the
-                                  thread that ends that run, swaps, or destroys the model. Never for a call that failed */
+  void (*release)(void* user); /* may be NULL. Called once, when the memory is no longer used: by the thread that ends the last run on it,
+                                  swaps the weights or destroys the model. Not called if the call failed */
   uint32_t flags;              /* AOTC_WEIGHTS_VERIFY */
-  int32_t fd;                  /* a file that is open for reading, mapped as by its path, where AOTC_WEIGHTS_FD is among the flags */
+  int32_t fd;                  /* with the flag AOTC_WEIGHTS_FD: a file that is open for reading; it is mapped like path */
 } aotc_weights_source;
 #define AOTC_WEIGHTS_SOURCE_INIT \
   { sizeof(aotc_weights_source), NULL, NULL, 0, NULL, NULL, NULL, 0, -1 }
 enum {
   AOTC_WEIGHTS_VERIFY =
-      1,              /* hash the content, about 0.1 s a GB: DAMAGED where it is not what was written. Size and stamp always are compared */
-  AOTC_WEIGHTS_FD = 2 /* fd is meant; the descriptor stays the caller's, who may close it after the call */
+      1,              /* check the hash of the content (about 0.1 s per GB): DAMAGED if it is wrong. Size and stamp are always checked */
+  AOTC_WEIGHTS_FD = 2 /* use fd; the caller may close the descriptor after the call */
 };
 
 typedef struct aotc_model_options {
   size_t struct_size;
-  int32_t device; /* AOTC_DEVICE_HOST for a CPU artifact, the GPU's ordinal for a GPU artifact, or AOTC_DEVICE_DEFAULT */
+  int32_t device; /* AOTC_DEVICE_HOST, a GPU's ordinal or AOTC_DEVICE_DEFAULT; the artifact must have code for it */
   uint32_t flags;
-  const aotc_allocator* allocator; /* NULL: mmap and the CUDA driver. Copied */
-  const char* weights_path;        /* a weights file, the artifact's own or one for it (aotc weights). NULL: the weights in the .so, or
-                                      the file of its name beside the .so */
+  const aotc_allocator* allocator; /* NULL: mmap and the CUDA driver. The struct is copied */
+  const char* weights_path;        /* a weights file: the artifact's own, or one that aotc weights made for it. NULL: the weights in the
+                                      .so, or NAME.weights beside NAME.so */
   void (*log)(void* user, int32_t level, const char* message); /* NULL: silent. Called by model_create and context_create only */
   void* log_user;
-  const aotc_weights_source* weights; /* NULL, or where the weights come from; excludes weights_path. Since revision 5 */
+  const aotc_weights_source* weights; /* a source of weights, or NULL; excludes weights_path. Since revision 5 */
 } aotc_model_options;
 #define AOTC_MODEL_OPTIONS_INIT \
   { sizeof(aotc_model_options), AOTC_DEVICE_DEFAULT, 0, NULL, NULL, NULL, NULL, NULL }
 
-/* context_options.flags: any of the first, and one of AOTC_CONTEXT_LAUNCHES or none. */
+/* context_options.flags: any of the first five, and at most one of AOTC_CONTEXT_LAUNCHES. */
 enum {
   AOTC_CONTEXT_FLUSH_DENORMALS = 1, /* CPU: runs with flush-to-zero and denormals-are-zero; the caller's MXCSR is restored */
   AOTC_CONTEXT_POISON = 2,          /* fills the workspace with NaN bytes before every run: for tests */
-  AOTC_CONTEXT_PROFILE = 4,         /* measures every step, see context_profile; costs about 50 ns a step; on a GPU steps do not overlap,
-                                       and from the second run of a shape on events between the nodes of a graph are their ends, where
-                                       there are graphs (else, and with NO_GRAPHS, the host's launches may show in the times) */
-  AOTC_CONTEXT_STEPWISE = 32,       /* GPU: waits after every step, so that an error of the device is reported with its step: for finding
-                                       faults. CPU: no effect */
-  AOTC_CONTEXT_FORKS = 64,          /* CPU: the states lie in a memory file from the beginning, which takes a descriptor: a states_fork
-                                       from this context copies nothing, even the first after a run, as long as it was not a fork itself.
-                                       In a child of fork(2) such a context's states are undefined until state_reset. Without memory
-                                       files, or with an allocator of the caller's: no effect. GPU: no effect. Since revision 4 */
+  AOTC_CONTEXT_PROFILE = 4,   /* measures every step (context_profile); costs about 50 ns per step. On a GPU, steps do not overlap. With
+                                 CUDA graphs, events between the nodes measure them from the second run of a shape on; without graphs,
+                                 times may include the host's launches */
+  AOTC_CONTEXT_STEPWISE = 32, /* GPU: waits after every step, so that the message of a device error names the step. For debugging.
+                                 CPU: no effect */
+  AOTC_CONTEXT_FORKS = 64,    /* CPU: the states are in a memory file, which takes a descriptor. Then states_fork from this context
+                                 copies nothing, even right after a run, unless this context is itself a fork. In a child of fork(2)
+                                 such a context's states are undefined until state_reset. No effect on a GPU, with an allocator of the
+                                 caller, or if the system has no memory files. Since revision 4 */
   /* GPU: how steps are launched. Neither: as the artifact was built. Both: INVALID_ARGUMENT. CPU: no effect. */
-  AOTC_CONTEXT_GRAPHS = 8,     /* from the second run of a shape on, a run is one launch of a CUDA graph, made for the latest eight shapes
-                                  each and patched with the pointers of the run; nothing is copied for it. What artifacts of --mode
-                                  reduce-overhead and max-autotune do by themselves. Needs a driver of CUDA 12.3; with an older one, and
-                                  while the caller captures the stream, steps are launched one by one */
-  AOTC_CONTEXT_NO_GRAPHS = 16, /* one by one */
+  AOTC_CONTEXT_GRAPHS = 8, /* from the second run of a shape on, a run is one launch of a CUDA graph. The context keeps the graphs of the
+                              latest eight shapes and updates their pointers for each run; no data are copied. The default of artifacts
+                              built with --mode reduce-overhead or max-autotune. With a driver older than CUDA 12.3, and while the caller
+                              captures the stream, steps are launched one by one */
+  AOTC_CONTEXT_NO_GRAPHS = 16,                                         /* steps are launched one by one */
   AOTC_CONTEXT_LAUNCHES = AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_NO_GRAPHS /* the bits of this choice */
 };
 enum { AOTC_MAX_THREADS = 1024 };
 typedef struct aotc_context_options {
   size_t struct_size;
-  void* stream;                    /* GPU: CUstream / cudaStream_t that all runs are queued on; NULL: the default stream */
+  void* stream;                    /* GPU: the CUstream or cudaStream_t of all runs; NULL: the default stream */
   const aotc_thread_pool* threads; /* the caller's pool (copied), or NULL */
-  void* workspace;                 /* the caller's, 64-byte aligned, on the model's device, for the context's life; NULL: own */
-  size_t workspace_size;           /* bytes of it; a run that needs more fails with AOTC_STATUS_OUT_OF_MEMORY and says how much */
-  int32_t num_threads;             /* of the context's own pool, the calling thread included. 0 or 1: the calling thread only; -1: as many
-                                      as the calling thread may use: its affinity, and the CPU time of its control groups,
-                                      rounded up. Ignored when threads is set */
+  void* workspace;       /* memory of the caller, 64-byte aligned, on the model's device, which must outlive the context; NULL: the
+                            context allocates it */
+  size_t workspace_size; /* its bytes; a run that needs more fails with OUT_OF_MEMORY, and the message says how much it needs */
+  int32_t num_threads;   /* threads of a run, with the calling thread. 0 or 1: the calling thread only. -1: the smaller of the CPUs
+                            in its affinity mask and the CPU quota of its control groups, rounded up. Ignored if `threads` is set */
   uint32_t flags;
 } aotc_context_options;
 #define AOTC_CONTEXT_OPTIONS_INIT \
   { sizeof(aotc_context_options), NULL, NULL, NULL, 0, 0, 0 }
 
 typedef struct aotc_dim {
-  int64_t value;      /* the size when it is fixed, else -1 */
+  int64_t value;      /* the size if it is fixed, else -1 */
   int64_t min, max;   /* inclusive; max INT64_MAX: unbounded */
-  const char* symbol; /* "batch", "2*seq + 1"; NULL when fixed */
+  const char* symbol; /* "batch", "2*seq + 1"; NULL if fixed */
 } aotc_dim;
 typedef struct aotc_io_info {
   size_t struct_size;
   const char* name;
-  const aotc_dim* dims; /* rank of them */
+  const aotc_dim* dims; /* rank entries */
   int32_t rank;
   uint32_t dtype;
-  int32_t alias_input; /* outputs: the input whose new content this is (the model wrote to that input), else -1 */
+  int32_t alias_input; /* outputs: index of the input whose new content this is (the model wrote to that input), else -1 */
   int32_t reserved;
-  /* Outputs: rank texts ("u0", "2*u0 + 1"), of each dimension whose size a run finds in its data, and NULL for each other; NULL: there is
-   * no such dimension. `dims` has the most that it can be, for which the buffer is made; what it was, output_sizes tells after the run.
-   * Since revision 1. */
+  /* Outputs with data-dependent dimensions: rank texts, "u0" or "2*u0 + 1" for a data-dependent dimension and NULL for the others. NULL:
+   * the output has none. For such a dimension, `dims` has the upper bound, for which you allocate the buffer; output_sizes gives the actual
+   * size after the run. Since revision 1. */
   const char* const* found;
 } aotc_io_info;
 #define AOTC_IO_INFO_INIT \
@@ -244,11 +244,11 @@ enum { AOTC_INPUT = 0, AOTC_OUTPUT = 1, AOTC_STATE = 2 };
 typedef struct aotc_model_info {
   size_t struct_size;
   uint64_t weights_bytes;
-  const char* target; /* code version in use: "avx2", "avx512", "avx512_bf16", "amx", "sm_90a" */
+  const char* target; /* the code that runs: "avx2", "avx512", "avx512_bf16", "amx", "sm_90a" */
   int32_t device;
   int32_t n_variants;
-  uint64_t weights_version; /* that new runs take: 1 for those of model_create. Since revision 5 */
-  uint64_t weights_layout;  /* files of weights with this number fit; 0: none but the artifact's own. Since revision 5 */
+  uint64_t weights_version; /* of the weights that new runs use; 1: those of model_create. Since revision 5 */
+  uint64_t weights_layout;  /* weights files with this number fit; 0: only the artifact's own. Since revision 5 */
 } aotc_model_info;
 #define AOTC_MODEL_INFO_INIT \
   { sizeof(aotc_model_info), 0, NULL, 0, 0, 0, 0 }
@@ -256,8 +256,8 @@ typedef struct aotc_model_info {
 /* A method: one of the programs of the artifact. Since revision 2. */
 typedef struct aotc_method_info {
   size_t struct_size;
-  const char* name; /* as the artifact was built with; "forward" where it was built of one program without a name */
-  int32_t index;    /* what the calls below take */
+  const char* name; /* as in aotc build NAME=FILE; "forward" if the program had no name */
+  int32_t index;    /* the argument `method` of the functions below */
   int32_t n_inputs;
   int32_t n_outputs;
   int32_t n_variants;
@@ -265,20 +265,20 @@ typedef struct aotc_method_info {
 #define AOTC_METHOD_INFO_INIT \
   { sizeof(aotc_method_info), NULL, 0, 0, 0, 0 }
 
-/* What one run is given beside its tensors. Since revision 3. */
+/* Options of one run. Since revision 3. */
 typedef struct aotc_run_options {
   size_t struct_size;
-  uint64_t deadline_ns;  /* of CLOCK_MONOTONIC (std::chrono::steady_clock), in nanoseconds; 0: none */
-  const int32_t* cancel; /* NULL, or a word of the caller's that stands until the run returns: any thread sets it to other than 0, by an
-                            atomic store, and the run ends. aotc only reads it */
+  uint64_t deadline_ns;  /* nanoseconds of CLOCK_MONOTONIC (std::chrono::steady_clock); 0: none */
+  const int32_t* cancel; /* NULL, or a flag that must exist until the run returns. If any thread sets it to a value other than 0, by an
+                            atomic store, the run ends. aotc only reads it */
 } aotc_run_options;
 #define AOTC_RUN_OPTIONS_INIT \
   { sizeof(aotc_run_options), 0, NULL }
 
-/* A part of a state: `length` elements along dimension `dim` from `offset` on, and all along the others, but where another range of the
- * same call is along one of them. Frozen: 24 bytes. Since revision 4. */
+/* A part of a state: `length` elements from `offset` on along dimension `dim`. Dimensions without a range in the same call are taken whole.
+ * This struct never changes (24 bytes). Since revision 4. */
 typedef struct aotc_state_range {
-  int32_t dim;      /* from 0; or from the last back: -1, -2 .. */
+  int32_t dim;      /* from 0; or counted from the last: -1, -2 .. */
   int32_t reserved; /* zero */
   int64_t offset;
   int64_t length;
@@ -286,29 +286,29 @@ typedef struct aotc_state_range {
 
 typedef struct aotc_context_info {
   size_t struct_size;
-  uint64_t workspace_bytes; /* held now: arena and scratch of all threads */
+  uint64_t workspace_bytes; /* allocated now: arena and scratch of all threads */
   uint64_t arena_bytes;     /* used by the latest run's shapes */
   uint64_t scratch_bytes;   /* used by the latest run's shapes, all threads */
   uint64_t state_bytes;
   const char* variant;      /* of the latest run, or NULL */
-  int32_t threads;          /* granted */
-  int32_t graphs;           /* GPU: shapes whose runs are one launch of a CUDA graph now */
-  uint64_t weights_version; /* of the latest run; 0: nothing was run. Since revision 5 */
+  int32_t threads;          /* of a run */
+  int32_t graphs;           /* GPU: number of shapes that have a CUDA graph now */
+  uint64_t weights_version; /* of the latest run; 0: no run yet. Since revision 5 */
 } aotc_context_info;
 #define AOTC_CONTEXT_INFO_INIT \
   { sizeof(aotc_context_info), 0, 0, 0, 0, NULL, 0, 0, 0 }
 
 /* One step of the latest run. */
 typedef struct aotc_profile_step {
-  const char* label; /* graph nodes */
+  const char* label; /* the graph nodes that it computes */
   uint64_t ns;
-  int32_t threads; /* that took part */
+  int32_t threads; /* that worked on it */
   int32_t reserved;
 } aotc_profile_step;
 
-/* The table grows at its end: a revision of ABI version 1 appends functions, and what else came with them ("since revision" at fields and
- * flags). A program asks its header by #if: AOTC_ABI_REVISION >= 3, or defined AOTC_SINCE_run_with; an artifact, when it runs:
- * AOTC_HAS(api, run_with), or aotc_api_revision(api) >= AOTC_SINCE_run_with. What has no number here every artifact has. */
+/* The table only grows at its end. A revision of ABI version 1 appends functions; fields and flags that came with it say "since revision
+ * N". To test the header at compile time: #if AOTC_ABI_REVISION >= 3, or #ifdef AOTC_SINCE_run_with. To test the artifact at run time:
+ * AOTC_HAS(api, run_with), or aotc_api_revision(api) >= AOTC_SINCE_run_with. Functions without a number here are in every artifact. */
 #define AOTC_ABI_REVISION 6
 #define AOTC_SINCE_output_sizes 1
 #define AOTC_SINCE_method_count 2
@@ -329,105 +329,109 @@ typedef struct aotc_profile_step {
 #define AOTC_SINCE_model_swap_weights 5
 #define AOTC_SINCE_model_trim 6
 
-/* Append-only; struct_size says how much of it this artifact has. */
+/* Append-only: functions beyond struct_size are missing in this artifact. */
 typedef struct aotc_api {
   size_t struct_size;
   uint32_t abi_version;
   uint32_t reserved;
 
-  /* The message of the latest failure on the calling thread; never NULL, at most 1023 bytes. Valid until the thread's next failure. */
+  /* The message of the latest failure on the calling thread: never NULL, at most 1023 bytes, valid until the thread's next failure. */
   const char* (*last_error)(void);
-  /* The text of a status; "unknown status" for values of the future. Static. */
+  /* The text of a status; "unknown status" for values that this artifact does not know. Static. */
   const char* (*status_name)(aotc_status status);
   /* The model's description (schemas/metadata.schema.json). Static: valid until dlclose. */
   const char* (*metadata_json)(void);
-  /* Can this machine run the artifact on this device? Creates nothing; executes no instruction that the machine may lack.
-   * INCOMPATIBLE: no, last_error names the missing CPU feature, driver or GPU architecture. DEVICE: the driver failed. */
+  /* Tests whether this machine can run the artifact on this device. Creates nothing, and executes no instruction that the machine may lack.
+   * INCOMPATIBLE: it cannot; last_error names the missing CPU feature, driver or GPU architecture. DEVICE: the driver failed. */
   aotc_status (*probe)(int32_t device);
 
-  /* Makes a model: picks the code for this machine, maps the weights (no copy on a CPU; uploaded once on a GPU). options NULL:
-   * AOTC_MODEL_OPTIONS_INIT. Any thread. INCOMPATIBLE, DEVICE as probe; NOT_FOUND: the weights
-   * file is missing; INCOMPATIBLE: it belongs to another build; DAMAGED: it or the artifact is cut off or not what was built;
-   * OUT_OF_MEMORY. *out is set on success only. */
+  /* Makes a model: selects the code for this machine and maps the weights (CPU: without a copy; GPU: uploads them once). options NULL:
+   * AOTC_MODEL_OPTIONS_INIT. Any thread may call it. *out is set on success only.
+   * INCOMPATIBLE, DEVICE: as probe. INCOMPATIBLE also: the weights file belongs to another build. NOT_FOUND: the weights file is missing.
+   * DAMAGED: it or the artifact is truncated or not what was built. OUT_OF_MEMORY. */
   aotc_status (*model_create)(const aotc_model_options* options, aotc_model** out);
-  /* Ends the caller's use; the memory goes when the last context of the model is destroyed too. NULL is fine. */
+  /* Destroys the model. Its memory is freed when its last context is destroyed too. NULL is allowed. */
   void (*model_destroy)(aotc_model* model);
   aotc_status (*model_get_info)(const aotc_model* model, aotc_model_info* out);
 
-  /* How many inputs, outputs or states there are, and what the i-th is, in the order of run. Set out->struct_size first. */
+  /* The number of inputs, outputs or states (kind), and the i-th of them, in the order of run. Set out->struct_size first. */
   aotc_status (*io_count)(const aotc_model* model, int32_t kind, int32_t* out);
   aotc_status (*io_get)(const aotc_model* model, int32_t kind, int32_t i, aotc_io_info* out);
 
-  /* Bytes that a context with these options needs as workspace for inputs of these shapes (data may be NULL, only dtype, rank and shape
-   * are looked at). in NULL and n 0: for the largest shapes that the model takes; SHAPE_MISMATCH when a dimension has no maximum.
-   * States are not counted. */
+  /* The bytes of workspace that a context with these options needs for inputs of these shapes (only dtype, rank and shape are read). in
+   * NULL and n 0: for the largest shapes that the model accepts; SHAPE_MISMATCH if a dimension has no maximum. States are not included. */
   aotc_status (*workspace_size)(const aotc_model* model, const aotc_context_options* options, const aotc_tensor* in, int32_t n,
                                 size_t* bytes);
-  /* Makes a context: threads, states with their initial content, and the workspace when the shapes are fixed. options NULL: the calling
-   * thread only. Contexts of one model run at the same time without any shared lock. *out is set on success only. */
+  /* Makes a context: worker threads, states with their initial content and, if the shapes are fixed, the workspace. options NULL: runs use
+   * the calling thread only. Contexts of one model can run at the same time; they share no lock. *out is set on success only. */
   aotc_status (*context_create)(aotc_model* model, const aotc_context_options* options, aotc_context** out);
-  /* Joins the context's threads and frees its memory. NULL is fine. Not while a run of this context is under way. */
+  /* Joins the context's threads and frees its memory. Not during a run of this context. NULL is allowed. */
   void (*context_destroy)(aotc_context* context);
   aotc_status (*context_get_info)(const aotc_context* context, aotc_context_info* out);
 
-  /* The shapes of the outputs' buffers for inputs of these shapes (data may be NULL). shapes[i] has room for the rank of output i; may be
-   * NULL where not wanted. Where a run finds a size in its data (nonzero, x[mask]) this is the most that it can be, and output_sizes tells
-   * after the run what it was; all others are as the run will find them. Errors as run. */
+  /* The shapes of the output buffers to allocate for inputs of these shapes (data may be NULL). shapes[i] has room for the rank of output
+   * i, or is NULL if you do not need it. For a data-dependent size (nonzero, x[mask]) this is the upper bound, and output_sizes gives the
+   * actual size after the run. All other sizes are exact. Errors as run. */
   union {
     aotc_status (*output_bounds)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out);
     aotc_status (*output_shapes)(aotc_context* context, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes, int32_t n_out)
         AOTC_DEPRECATED_("output_bounds");
   };
-  /* Computes. Inputs and outputs in the model's order; outputs have exactly the shapes that output_bounds gives, and overlap no input and
-   * no other output, with one exception: an output that is the new content of an input (alias_input) may lie exactly on that input. Before
-   * anything is computed, everything is checked: dtype, rank, dimensions, strides, byte size, device, alignment: INVALID_ARGUMENT or
-   * SHAPE_MISMATCH, and no output was touched. INDEX_OUT_OF_RANGE: the data of an input indexes outside of a tensor; ASSERTION_FAILED: a
-   * condition that the model states (torch._check) does not hold for this data, last_error says which; the outputs then have undefined
-   * content. Where a state would be written out of range (a position past a KV cache) last_error has the input, its value and the bounds,
-   * and no state is changed, be it of a layer before: all such indices, and the model's conditions, are checked before the first write. Not
-   * those that the model computes from the new content of a state of more than 64 KB: the write reports them, and the states that the run
-   * updates are then undefined. On a GPU such a run's kernels write nothing; its error comes as all others do, runs queued behind it go on
-   * from the states as they were. OUT_OF_MEMORY: the workspace could not be had; nothing was touched. WRONG_STATE: the context is in use by
-   * another thread, or its states are undefined (a run that updates them in place failed halfway): state_reset. CPU: returns when the
-   * outputs are written. GPU: tensors are on the model's GPU or in host memory. When all are on the GPU it returns when the work is queued
-   * on the context's stream, and errors of the device come with a later call: synchronize, or the next run (DEVICE; DEVICE_LOST for ever
-   * once the device is lost, as after an access outside of memory). With a tensor in host memory it copies, and returns when all is done.
-   * No allocation, lock or system call on a CPU once a shape has been seen, but for waking parked threads. */
+  /* Runs the model. Inputs and outputs are in the model's order.
+   *
+   * Outputs have exactly the shapes that output_bounds gives. They must not overlap an input or another output, with one exception: an
+   * output that is the new content of an input (alias_input) may have that input's address.
+   *
+   * CPU: returns when the outputs are written. GPU: tensors are on the model's GPU or in host memory. If all are on the GPU, run returns
+   * when the work is queued on the context's stream, and a later call reports errors of the device: synchronize, or the next run. If one is
+   * in host memory, run copies it and returns when all is done.
+   *
+   * On a CPU, a run with a shape that the context has seen makes no allocation, lock or system call except to wake sleeping threads.
+   *
+   * INVALID_ARGUMENT, SHAPE_MISMATCH: a dtype, rank, dimension, stride, byte size, device or alignment is wrong. All are checked before
+   *   anything is computed; no output has changed.
+   * INDEX_OUT_OF_RANGE: input data indexes outside of a tensor. last_error has the input, its value and the bounds. ASSERTION_FAILED: a
+   *   condition of the model (torch._check) does not hold for this data; last_error says which. The outputs are then undefined. Indices of
+   *   writes to states (a position past a KV cache) and the model's conditions are checked before the first write, so no state has changed.
+   *   Exception: indices that the model computes from the new content of a state of more than 64 KB; if the write itself reports the error,
+   *   the states that the run updates are undefined. On a GPU the kernels of such a run write nothing; a later call reports the error, and
+   *   runs that are already queued continue from the unchanged states.
+   * OUT_OF_MEMORY: the workspace could not be allocated; nothing has changed.
+   * WRONG_STATE: another thread uses the context, or its states are undefined because a run that updates them failed: call state_reset.
+   * DEVICE: the driver reported an error. DEVICE_LOST: the device cannot be used by this process any more, as after an illegal access. */
   aotc_status (*run)(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out);
 
-  /* GPU: waits until the runs of this context are done and reports what went wrong in them: DEVICE, DEVICE_LOST, INDEX_OUT_OF_RANGE,
-   * ASSERTION_FAILED.
-   * CPU: nothing to wait for. */
+  /* GPU: waits until the runs of this context are done, and returns their error: DEVICE, DEVICE_LOST, INDEX_OUT_OF_RANGE or
+   * ASSERTION_FAILED. CPU: returns at once. */
   aotc_status (*synchronize)(aotc_context* context);
 
-  /* States: buffers of the model that outlive a run (a KV cache), one set a context. name NULL: all of them back to the initial content.
-   * Read and write copy the whole state from or to a dense tensor of its dtype and shape, in host memory; on a GPU in stream order,
-   * waiting. NOT_FOUND: no such state. */
+  /* States: buffers of the model that persist from run to run (a KV cache). Each context has its own set. state_reset restores the initial
+   * content of a state, or of all states if name is NULL. state_read and state_write copy a whole state to or from a dense tensor of its
+   * dtype and shape in host memory; on a GPU they run in stream order and wait. NOT_FOUND: no such state. */
   aotc_status (*state_reset)(aotc_context* context, const char* name);
   aotc_status (*state_read)(aotc_context* context, const char* name, const aotc_tensor* to);
   aotc_status (*state_write)(aotc_context* context, const char* name, const aotc_tensor* from);
 
-  /* Times of the latest run's steps, for a context made with AOTC_CONTEXT_PROFILE (else WRONG_STATE). Fills up to *n entries and sets *n
-   * to how many there are. GPU: waits for the run. */
+  /* The times of the latest run's steps, for a context made with AOTC_CONTEXT_PROFILE (else WRONG_STATE). Fills up to *n entries and sets
+   * *n to the number of steps. GPU: waits for the run. */
   aotc_status (*context_profile)(const aotc_context* context, aotc_profile_step* steps, int32_t* n);
 
-  /* The shape that output i has after the latest run, where that found sizes in its data (io_info.found), else that of output_bounds. The
-   * run wrote a tensor of the shape of output_bounds; in each dimension the elements that there are come first. So where only the first
-   * dimension is smaller they are the beginning of the buffer, densely; else row r of dimension 0 begins where it would in the whole
-   * buffer. What lies behind them is written too, and means nothing. sizes: room for the output's rank. GPU: waits for the runs of this
-   * context. WRONG_STATE: nothing was run, or the latest run failed. */
+  /* The actual shape of output i of the latest run: it differs from that of output_bounds in data-dependent dimensions (io_info.found). The
+   * buffer keeps the strides of the shape of output_bounds; in each dimension, the valid elements come first. So if only the first
+   * dimension is smaller, the valid elements are the dense beginning of the buffer. Elements past the actual size are unspecified. sizes
+   * has room for the output's rank. GPU: waits for the runs of this context. WRONG_STATE: no run yet, or the latest run failed. */
   aotc_status (*output_sizes)(aotc_context* context, int32_t i, int64_t* sizes);
 
-  /* Methods: an artifact may hold several programs (aotc build prefill=a.pt2 decode=b.pt2), each with inputs, outputs and shapes of its
-   * own. They share the weights, and a context's states: what a run of one method writes to a state, the next run of any method reads.
-   * Every function above that names no method means method 0, but for workspace_size with in NULL, which is that of the method that
-   * needs most. context_profile, output_sizes and context_get_info tell of the latest run, whatever its method. An artifact whose table
-   * ends before method_count has one method: method 0. A method that is not there is INVALID_ARGUMENT, a name NOT_FOUND. */
+  /* Methods: an artifact can hold several programs (aotc build prefill=a.pt2 decode=b.pt2), each with its own inputs, outputs and shapes.
+   * They share the weights and a context's states: a run of any method reads what earlier runs of any method wrote. The functions above
+   * mean method 0, with these exceptions: workspace_size with in NULL is that of the method that needs most, and context_profile,
+   * output_sizes and context_get_info are about the latest run of any method. An artifact whose table ends before method_count has only
+   * method 0. INVALID_ARGUMENT: no method of that index; NOT_FOUND: none of that name. */
   aotc_status (*method_count)(const aotc_model* model, int32_t* out);
-  /* name NULL: the i-th; else the method of that name, i is not looked at. */
+  /* name NULL: the i-th method; else the method of that name (i is ignored). */
   aotc_status (*method_get)(const aotc_model* model, int32_t i, const char* name, aotc_method_info* out);
-  /* As io_get, workspace_size, output_bounds and run, of a method. States are the artifact's: alike for all methods. The context keeps
-   * what it worked out for the latest eight shapes of each method, and one workspace that grows to what the largest run needed. */
+  /* As io_get, workspace_size, output_bounds and run, for one method. States are the same for all methods. For the latest eight shapes of
+   * each method, the context keeps what it computed from the shape. Its one workspace grows to the size that the largest run needs. */
   aotc_status (*method_io_get)(const aotc_model* model, int32_t method, int32_t kind, int32_t i, aotc_io_info* out);
   aotc_status (*method_workspace_size)(const aotc_model* model, int32_t method, const aotc_context_options* options, const aotc_tensor* in,
                                        int32_t n, size_t* bytes);
@@ -440,74 +444,74 @@ typedef struct aotc_api {
   aotc_status (*run_method)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
                             int32_t n_out);
 
-  /* As run_method, of a run that may be ended before it is done; options NULL: as run_method. CANCELLED, DEADLINE_EXCEEDED: the flag was
-   * set, or the time has come, before the last step was done, and the run noticed. The outputs then have undefined content; states are as
-   * before the run where it had written none in place, else undefined until state_reset or state_write, and last_error says which of the
-   * two. A run that was ended before its first step touched nothing. CPU: looked at by every thread before each step, and within long ones
-   * about every 50 us, at least between two units of the kernel's work (rows or tiles; those of a step that its threads do together, as a
-   * recurrence, in one piece); on a pool of the caller's too. The results are those of run_method to the bit. GPU: looked at before each
-   * launch, and before the launch of a graph: what is queued already is done to its end, and, with tensors in host memory, waited for. */
+  /* As run_method, with a deadline and a cancel flag; options NULL: as run_method. A run that completes has the same bits as run_method.
+   * CANCELLED, DEADLINE_EXCEEDED: the run noticed the flag or the deadline before its last step was done. The outputs are then undefined.
+   * If the run had written no state in place, the states are unchanged; else they are undefined until state_reset or state_write.
+   * last_error says which of the two. A run that ended before its first step changed nothing. CPU: every thread checks before each step,
+   * and within long steps about every 50 us, but not within a unit of a kernel's work (a row or a tile; a whole step if its threads work on
+   * it together, such as a recurrence). The same holds on a pool of the caller. GPU: the host checks before each launch, or before the
+   * launch of a graph. Queued work is completed; with tensors in host memory, the call waits for it. */
   aotc_status (*run_with)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
                           const aotc_run_options* options);
 
-  /* Parts of states. As state_read and state_write, of the part that n ranges along different dimensions name: the tensor has their lengths
-   * there. n 0: the whole state. SHAPE_MISMATCH: the state does not have that dimension, or not these elements. */
+  /* As state_read and state_write, for the part that n ranges along different dimensions select; the tensor has the shape of the part. n 0:
+   * the whole state. SHAPE_MISMATCH: the state lacks that dimension or these elements. */
   aotc_status (*state_read_range)(aotc_context* context, const char* name, const aotc_state_range* ranges, int32_t n,
                                   const aotc_tensor* to);
   aotc_status (*state_write_range)(aotc_context* context, const char* name, const aotc_state_range* ranges, int32_t n,
                                    const aotc_tensor* from);
 
-  /* All states at once. Ranges name a part of each: of a state that has fewer elements along a dimension (a window's cache) those that it
-   * has of them, and a state without that dimension (a count) whole; SHAPE_MISMATCH where no state has all that is named. The states that
-   * are read must be defined (WRONG_STATE, as run).
+  /* The next five functions work on all states at once. Ranges select a part of each state. If a state has fewer elements along the
+   * dimension (the cache of a sliding window), those of the range that it has are taken; a state without the dimension (a counter) is taken
+   * whole. SHAPE_MISMATCH: no state has all elements of the ranges. WRONG_STATE: a state that would be read is undefined.
    *
-   * What identifies the states of an artifact, in an order of their own, and its weights: equal for all models of it, and for artifacts
-   * that were built of the same weights and states in the same form. */
+   * states_layout: a number that identifies the states and the weights of an artifact. It is equal for all its models, and for artifacts
+   * that were built with the same weights and states in the same form. */
   aotc_status (*states_layout)(const aotc_model* model, uint64_t* id);
-  /* Writes them to a descriptor, from where it stands: a header with the layout and the ranges, then the content, dense, in the order of
-   * io_get. Any file, pipe or socket. IO: last_error has the system's reason; a part may have been written. */
+  /* Writes the states to a file, pipe or socket at the descriptor's position: a header with the layout and the ranges, then the content,
+   * dense, in the order of io_get. IO: last_error has the system's reason; a part may have been written. */
   aotc_status (*states_save)(aotc_context* context, int fd, const aotc_state_range* ranges, int32_t n);
-  /* Reads what states_save wrote, from where the descriptor stands, and not a byte more; leaves alone what was not saved. n 0: to where it
-   * was; else to these ranges, along the same dimensions and of the same lengths (another slot). Before anything is changed: DAMAGED (not
-   * what states_save wrote), INCOMPATIBLE (of another artifact), SHAPE_MISMATCH (other ranges). After: DAMAGED (cut off), IO; the states
-   * are then undefined. States that were undefined are defined where they were saved whole. */
+  /* Reads what states_save wrote, at the descriptor's position, and not a byte more. Elements that were not saved do not change. n 0: into
+   * the ranges that were saved; else into these ranges, along the same dimensions and with the same lengths (another slot). An undefined
+   * state becomes defined if it was saved whole. Nothing has changed after DAMAGED (not written by states_save), INCOMPATIBLE (another
+   * artifact) and SHAPE_MISMATCH (ranges do not fit). The states are undefined after DAMAGED (truncated) and IO. */
   aotc_status (*states_load)(aotc_context* context, int fd, const aotc_state_range* ranges, int32_t n);
-  /* Makes the states of `to` those of `from`, another context of the same model. With ranges (a prefix): what lies outside has its initial
-   * content. CPU: both have the same pages until one of them writes to one (copy on write); the price is a mapping, and for each range of a
-   * state one of 64 KB or more, less is copied. Where `from` has no image of its states (it has none after a run, unless it was made with
-   * AOTC_CONTEXT_FORKS and was not forked itself) one is made first, at the price of a copy; forks until its next run share it. With an
-   * allocator of the caller's, and without memory files, the content is copied. GPU: copied on the device, in order of both streams,
-   * waiting. */
+  /* Gives `to` the states of `from`, another context of the same model. With ranges (a prefix), everything else gets its initial content.
+   * CPU: both contexts share pages (copy on write). The cost is one mapping, or with ranges one mapping for each contiguous range of 64 KB
+   * or more; smaller ones are copied. The first fork after a run of `from` first copies its states once, and further forks until its next
+   * run share that copy; a context made with AOTC_CONTEXT_FORKS that is not itself a fork needs no such copy. With an allocator of the
+   * caller, or if the system has no memory files, the content is copied. GPU: copied on the device in the order of both streams; the call
+   * waits. */
   aotc_status (*states_fork)(aotc_context* to, aotc_context* from, const aotc_state_range* ranges, int32_t n);
-  /* Copies the part at ranges_from of the states of `from` to the part at ranges_to of `to`: n each, along the same dimensions and of the
-   * same lengths. The contexts are of one model, or the same one (from one slot to another), where the parts may not overlap
-   * (INVALID_ARGUMENT) and states without the dimensions stay as they are. */
+  /* Copies the part ranges_from of the states of `from` to the part ranges_to of `to`. Both have n ranges, along the same dimensions and
+   * with the same lengths. Both contexts belong to one model. They may be the same context (to copy a slot to another): then the parts must
+   * not overlap (INVALID_ARGUMENT), and states without these dimensions do not change. */
   aotc_status (*states_copy)(aotc_context* to, const aotc_state_range* ranges_to, aotc_context* from, const aotc_state_range* ranges_from,
                              int32_t n);
-  /* Declares that along `dim` the first `length` elements count: what lies behind them has its initial content again, and where that is
-   * zeros, memory of it may be given back to the system. name NULL: of all states that have more. */
+  /* Keeps the first `length` elements along `dim` and restores the initial content of the others. If that is zeros, their memory may be
+   * returned to the system. name NULL: all states that have more elements. */
   aotc_status (*states_truncate)(aotc_context* context, const char* name, int32_t dim, int64_t length);
-  /* Gives the model other weights while it is in use. Runs that begin after it has returned take them, in every context; runs under way
-   * keep those that they began with, whose memory goes when the last of them ends. A run has all its weights of one set. States keep their
-   * content; state_reset and context_create take their initial content from the new set. source NULL: the artifact's own weights again.
-   * *version (may be NULL): of the set, one more than that of the latest swap. Any thread; swaps come one after another. On failure the
-   * model keeps the weights that it has. INCOMPATIBLE: the weights are another artifact's; NOT_FOUND: no such file; DAMAGED: cut off or,
-   * with AOTC_WEIGHTS_VERIFY, not what was written; OUT_OF_MEMORY; DEVICE; what `read` returned. GPU: the old set's memory goes when each
-   * context that has queued runs on it runs again, is synchronized or destroyed; that of a set whose runs the caller captured into a graph
-   * stays as long as the model. */
+  /* Replaces the model's weights while it is in use. Runs that begin after the call has returned use the new weights, in every context.
+   * Runs in progress keep the old ones, whose memory is freed when the last of these runs ends. A run never mixes two sets. States keep
+   * their content; state_reset and context_create take the initial content from the new set. source NULL: the artifact's own weights again.
+   * *version (may be NULL) is set to the number of the set, one more than after the previous swap. Any thread may call it; concurrent swaps
+   * run one after the other. GPU: the memory of the old set is freed when each context with queued runs on it has run again, or was
+   * synchronized or destroyed. If the caller captured runs into a graph, their set stays until model_destroy.
+   * On failure the model keeps its weights. INCOMPATIBLE: weights of another artifact. NOT_FOUND: no such file. DAMAGED: truncated or, with
+   * AOTC_WEIGHTS_VERIFY, not what was written. OUT_OF_MEMORY, DEVICE, or the status that `read` returned. */
   aotc_status (*model_swap_weights)(aotc_model* model, const aotc_weights_source* source, uint64_t* version);
-  /* Gives the memory of a model's weights back to the system: for a model that will not run for a while. Pages of the artifact or of a
-   * weights file leave the process; the system keeps them as long as it has room, and the next run brings back those that it reads, from
-   * the disk where need be. A copy of the process's own (AOTC_MODEL_OWN_WEIGHTS) is freed, and runs read the file's pages until the next
-   * swap. Weights of memory, of a function or of a caller's own stay. *bytes (may be NULL): how many were given back, in or out of memory
-   * before. Any thread, also while runs are under way, which go on, slower. Answers are the same bits. INCOMPATIBLE: the model is on a
-   * GPU; OUT_OF_MEMORY: nothing changed. */
+  /* Returns the memory of the weights to the system, for a model that will not run for some time. Pages of the artifact or of a weights
+   * file are unmapped from the process; the system may keep them in its page cache, and later runs map those that they read again. A
+   * private copy (AOTC_MODEL_OWN_WEIGHTS) is freed, and runs read the file's pages until the next swap. Weights from memory or from a
+   * function stay. *bytes (may be NULL) is set to the bytes that were released, whether they were in memory or not. Any thread may call it,
+   * also during runs; these continue, slower. Results have the same bits. INCOMPATIBLE: the model is on a GPU. OUT_OF_MEMORY: nothing has
+   * changed. */
   aotc_status (*model_trim)(aotc_model* model, uint64_t* bytes);
 } aotc_api;
 
-/* 1 when the artifact has that function of the table. */
+/* Whether the artifact has that function of the table. */
 #define AOTC_HAS(api, function) ((api)->struct_size > offsetof(aotc_api, function) && (api)->function)
-/* The latest revision all of whose functions the artifact has; of a later one than this header knows: AOTC_ABI_REVISION. */
+/* The latest revision all of whose functions the artifact has; at most AOTC_ABI_REVISION. */
 static inline int32_t aotc_api_revision(const aotc_api* api) {
   return AOTC_HAS(api, model_trim)           ? 6
          : AOTC_HAS(api, model_swap_weights) ? 5

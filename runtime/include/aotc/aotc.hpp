@@ -1,6 +1,6 @@
 #pragma once
-// C++17 wrapper of the C ABI: lifetimes and error text. Header-only; needs no exceptions. Every call returns a Status; status.check()
-// throws std::runtime_error where exceptions are on.
+// C++17 wrapper of the C ABI: lifetimes and error messages. Header-only; works without exceptions. Every call returns a Status; if
+// exceptions are enabled, status.check() throws std::runtime_error.
 //
 //   aotc::host::Model model;
 //   aotc::host::Context context;
@@ -10,14 +10,16 @@
 //   model.context(&context, options).check();
 //   context.run({aotc::host::tensor(x.data(), {8, 1024})}, {aotc::host::tensor(y.data(), {8, 10})}).check();
 //
-// Of an artifact with several methods (aotc build prefill=a.pt2 decode=b.pt2); calls without one mean the first:
+// An artifact with several methods (aotc build prefill=a.pt2 decode=b.pt2); calls without a method mean the first:
 //
 //   aotc::host::Method decode;
 //   model.method("decode", &decode).check();
 //   context.run(decode, {...}, {...}).check();
 //
-// A Model or Context that holds nothing (default-made, moved from, after a failure) gives AOTC_STATUS_WRONG_STATE and empty lists. What a
-// Model says of methods, inputs, outputs and states it has asked when it was loaded: where that fails, load does.
+// An empty Model or Context (default-constructed, moved from, or after a failure) returns AOTC_STATUS_WRONG_STATE and empty lists. load
+// reads methods, inputs, outputs and states; if that fails, load fails.
+//
+// Threads: any number may use a Model at once, one at a time a Context.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -46,7 +48,7 @@ struct [[nodiscard]] Status {
 #endif
 };
 
-// The element type of a C++ type. Halves have no C++17 type: give the dtype yourself.
+// The element type of a C++ type. C++17 has no type for float16 and bfloat16: set dtype of the aotc_tensor.
 template <class T>
 struct DtypeOf;
 template <>
@@ -82,7 +84,8 @@ struct DtypeOf<double> {
   static constexpr uint32_t value = AOTC_DTYPE_F64;
 };
 
-/// A dense host tensor of `shape` over data; both are borrowed until the call that takes the tensor returns.
+/// A dense tensor in host memory. Data and shape are borrowed: they must exist until the call that takes the tensor returns. For a tensor
+/// on a GPU, set `device` of the result to the GPU's ordinal.
 template <class T>
 aotc_tensor tensor(T* data, const std::vector<int64_t>& shape) {
   uint64_t bytes = sizeof(T);
@@ -91,12 +94,12 @@ aotc_tensor tensor(T* data, const std::vector<int64_t>& shape) {
   return aotc_host_tensor(const_cast<Element*>(data), shape.data(), static_cast<int32_t>(shape.size()), DtypeOf<Element>::value, bytes);
 }
 
-/// A tensor that owns its shape and, where it is not dense, its strides; the data are borrowed.
+/// A tensor that owns its shape and its strides, if it has any; the data are borrowed.
 class Tensor {
  public:
   Tensor(const aotc_tensor& raw, std::vector<int64_t> shape, std::vector<int64_t> strides = {})
       : raw_(raw), shape_(std::move(shape)), strides_(std::move(strides)) {}
-  /// Borrows shape and strides: for as long as this object stands unchanged.
+  /// The result borrows shape and strides: it is valid until this object changes or is destroyed.
   aotc_tensor view() const& {
     aotc_tensor t = raw_;
     t.shape = shape_.data();
@@ -111,14 +114,14 @@ class Tensor {
   std::vector<int64_t> shape_, strides_;
 };
 
-/// tensor(data, {8, 1024}): a shape that nobody else holds is kept in the tensor.
+/// tensor(data, {8, 1024}): the tensor keeps a temporary shape.
 template <class T>
 Tensor tensor(T* data, std::vector<int64_t>&& shape) {
   const aotc_tensor raw = tensor(data, static_cast<const std::vector<int64_t>&>(shape));
   return {raw, std::move(shape)};
 }
 
-/// An input with strides (in elements, one a dimension, 0 or more), in memory of `bytes` from data on; a run reads a dense copy.
+/// An input with strides (in elements, >= 0, one per dimension) in `bytes` of memory from data on; a run makes a dense copy.
 template <class T>
 Tensor strided(T* data, std::vector<int64_t> shape, std::vector<int64_t> strides, uint64_t bytes) {
   aotc_tensor raw = tensor(data, static_cast<const std::vector<int64_t>&>(shape));
@@ -129,11 +132,11 @@ Tensor strided(T* data, std::vector<int64_t> shape, std::vector<int64_t> strides
 struct TensorInfo {
   std::string name;
   uint32_t dtype;
-  std::vector<aotc_dim> dims;  ///< symbol texts live as long as the model
+  std::vector<aotc_dim> dims;  ///< their symbol texts are valid as long as the model
 };
 
 struct ContextOptions {
-  int32_t threads = 1;  ///< of its own, the caller's included; -1: all that the calling thread may use
+  int32_t threads = 1;  ///< of a run, with the calling thread; -1: all CPUs that the caller may use. Ignored if pool is set
   const aotc_thread_pool* pool = nullptr;
   void* stream = nullptr;
   void* workspace = nullptr;
@@ -141,13 +144,13 @@ struct ContextOptions {
   uint32_t flags = 0;
 };
 
-/// A part of a state: `length` elements along dimension `dim` (-1: the last) from `offset` on.
+/// A part of a state: `length` elements from `offset` on along dimension `dim` (-1: the last).
 inline aotc_state_range range(int32_t dim, int64_t offset, int64_t length) { return {dim, 0, offset, length}; }
 
-/// What may end a run before it is done; the statuses are AOTC_STATUS_CANCELLED and AOTC_STATUS_DEADLINE_EXCEEDED.
+/// Deadline and cancel flag of a run; the statuses are AOTC_STATUS_DEADLINE_EXCEEDED and AOTC_STATUS_CANCELLED.
 struct RunOptions {
   std::chrono::steady_clock::time_point deadline{};  ///< the epoch: none
-  const std::atomic<int32_t>* cancel = nullptr;      ///< other than 0: the run ends. Borrowed for the call
+  const std::atomic<int32_t>* cancel = nullptr;      ///< set it to a value other than 0 to end the run. Borrowed for the call
 };
 static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free, "read as the ABI reads it");
 
@@ -180,7 +183,7 @@ struct MethodOf {
   const aotc_model* model = nullptr;
   int32_t index = 0;
 };
-/// Whether the artifact's table has methods; one that is older has the one that calls without a method mean.
+/// Whether the artifact's table has methods. An older artifact has only method 0.
 inline bool has_methods(const aotc_api& api) { return AOTC_HAS(&api, run_method); }
 /// An older artifact's only method is called "forward".
 inline Status method_names(const aotc_api& api, const aotc_model* model, std::vector<MethodEntry>* methods) {
@@ -240,7 +243,7 @@ inline Status infos(const aotc_api& api, const MethodOf& m, int32_t kind, std::v
   }
   return {};
 }
-/// What the artifact says of the model's methods and states.
+/// Reads the model's methods and states from the artifact.
 inline Status describe(ModelHandle* handle) {
   const aotc_api& api = *handle->library->lib.api;
   if (Status s = method_names(api, handle->model, &handle->methods); !s) return s;
@@ -259,7 +262,7 @@ inline std::vector<aotc_tensor> views(const std::vector<Tensor>& tensors) {
 }
 }  // namespace detail
 
-/// One of the programs of an artifact. Keeps its model alive; copies are the same method. One that holds nothing is refused.
+/// One of the programs of an artifact. Keeps its model alive. Copies are the same method. Calls refuse an empty Method.
 class Method {
  public:
   Method() = default;
@@ -276,7 +279,7 @@ class Method {
   detail::MethodOf of_;
 };
 
-/// Scratch, threads and states of one stream of runs; use it from one thread at a time. Keeps its model and artifact alive.
+/// Workspace, worker threads and states of a sequence of runs. One thread at a time may use it. Keeps its model and artifact alive.
 class Context {
  public:
   Context() = default;
@@ -300,7 +303,7 @@ class Context {
     latest_ = 0;
     return detail::result(api(), api()->run(context_, in, n_in, out, n_out));
   }
-  /// A method; one of another model is refused.
+  /// Runs one method. A method of another model is refused.
   Status run(const Method& method, const std::vector<Tensor>& in, const std::vector<Tensor>& out) {
     return run(method, detail::views(in), detail::views(out));
   }
@@ -312,7 +315,7 @@ class Context {
     latest_ = method.of_.index;
     return detail::run(*api(), context_, method.of_, in, n_in, out, n_out);
   }
-  /// A run that may be ended before it is done (aotc_api.run_with).
+  /// A run with a deadline and a cancel flag (aotc_api.run_with).
   Status run(const std::vector<aotc_tensor>& in, const std::vector<aotc_tensor>& out, const RunOptions& options) {
     if (!context_) return nothing();
     latest_ = 0;
@@ -332,7 +335,7 @@ class Context {
   Status output_bounds(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     return output_bounds(detail::views(in), shapes);
   }
-  /// The shapes of the outputs' buffers for inputs of these shapes; where a run finds sizes in its data, the most that they can be.
+  /// The shapes of the output buffers to allocate for inputs of these shapes. Data-dependent sizes are upper bounds.
   Status output_bounds(const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     if (!context_) return nothing();
     return shapes_of({model_->model, 0}, in, shapes);
@@ -344,7 +347,7 @@ class Context {
     if (Status s = takes(method); !s) return s;
     return shapes_of(method.of_, in, shapes);
   }
-  /// Names of before for output_bounds, which go with aotc 0.2.
+  /// Deprecated names of output_bounds, which aotc 0.2 will remove.
   AOTC_DEPRECATED_("output_bounds")
   Status output_shapes(const std::vector<Tensor>& in, std::vector<std::vector<int64_t>>* shapes) { return output_bounds(in, shapes); }
   AOTC_DEPRECATED_("output_bounds")
@@ -357,7 +360,7 @@ class Context {
   Status output_shapes(const Method& method, const std::vector<aotc_tensor>& in, std::vector<std::vector<int64_t>>* shapes) {
     return output_bounds(method, in, shapes);
   }
-  /// The shape that output i of the latest run's method has after it, where that found sizes in its data; else that of output_bounds.
+  /// The actual shape of output i of the latest run; it differs from output_bounds in data-dependent sizes.
   Status output_sizes(int32_t i, std::vector<int64_t>* sizes) {
     if (!context_) return nothing();
     if (!AOTC_HAS(api(), output_sizes)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than output_sizes"};
@@ -379,7 +382,7 @@ class Context {
   }
   Status write_state(const char* name, const Tensor& from) { return write_state(name, from.view()); }
 
-  /// A part of it: `length` elements from `offset` on along `dim`, by range(); the tensor has the part's shape.
+  /// Reads or writes the part of a state that ranges select (`range(dim, offset, length)`); the tensor has the part's shape.
   Status read_state(const char* name, const std::vector<aotc_state_range>& part, const aotc_tensor& to) {
     if (Status s = has_parts(); !s) return s;
     return detail::result(api(), api()->state_read_range(context_, name, part.data(), static_cast<int32_t>(part.size()), &to));
@@ -394,7 +397,7 @@ class Context {
   Status write_state(const char* name, const std::vector<aotc_state_range>& part, const Tensor& from) {
     return write_state(name, part, from.view());
   }
-  /// All states, or parts of them, to a descriptor and back (aotc_api.states_save, states_load).
+  /// Writes all states, or a part of each, to a descriptor, and reads them back (aotc_api.states_save, states_load).
   Status save_states(int fd, const std::vector<aotc_state_range>& part = {}) {
     if (Status s = has_parts(); !s) return s;
     return detail::result(api(), api()->states_save(context_, fd, part.data(), static_cast<int32_t>(part.size())));
@@ -403,27 +406,27 @@ class Context {
     if (Status s = has_parts(); !s) return s;
     return detail::result(api(), api()->states_load(context_, fd, to.data(), static_cast<int32_t>(to.size())));
   }
-  /// This context has the states of another of its model; both share pages until they are written (aotc_api.states_fork).
+  /// Gives this context the states of another context of its model; both share pages (copy on write, aotc_api.states_fork).
   Status fork_states(Context& from, const std::vector<aotc_state_range>& part = {}) {
     if (Status s = has_parts(); !s) return s;
     if (!from.context_) return nothing();
     return detail::result(api(), api()->states_fork(context_, from.context_, part.data(), static_cast<int32_t>(part.size())));
   }
-  /// A part of the states of another context of its model, or of this one, to a part of this one's of the same shape.
+  /// Copies a part of the states of a context of the same model, or of this one, to a part of this context's states of the same shape.
   Status copy_states(const std::vector<aotc_state_range>& to, Context& from, const std::vector<aotc_state_range>& part) {
     if (Status s = has_parts(); !s) return s;
     if (!from.context_) return nothing();
     if (to.size() != part.size()) return {AOTC_STATUS_INVALID_ARGUMENT, "copy_states: the parts have different numbers of ranges"};
     return detail::result(api(), api()->states_copy(context_, to.data(), from.context_, part.data(), static_cast<int32_t>(part.size())));
   }
-  /// Behind the first `length` elements along `dim` the states, or the one of that name, have their initial content again.
+  /// Keeps the first `length` elements along `dim` of all states, or of that one, and restores the initial content of the others.
   Status truncate_states(int32_t dim, int64_t length, const char* name = nullptr) {
     if (Status s = has_parts(); !s) return s;
     return detail::result(api(), api()->states_truncate(context_, name, dim, length));
   }
 
   explicit operator bool() const { return context_ != nullptr; }
-  const aotc_api* api() const { return model_ ? model_->library->lib.api : nullptr; }  ///< null when it holds nothing
+  const aotc_api* api() const { return model_ ? model_->library->lib.api : nullptr; }  ///< null if the context is empty
   aotc_context* get() const { return context_; }
 
  private:
@@ -459,15 +462,15 @@ class Model {
   static Status load(const std::string& path, Model* out, const aotc_model_options* options = nullptr) {
     return make(out, options, [&](int32_t device, aotc_library* lib) { return aotc_library_open(path.c_str(), device, lib); });
   }
-  /// As load, of the bytes of an artifact's file, which are borrowed for the call (aotc_library_load_memory).
+  /// As load, from the bytes of an artifact's file, which are borrowed for the call (aotc_library_open_memory).
   static Status load_memory(const void* data, size_t bytes, Model* out, const aotc_model_options* options = nullptr) {
     return make(out, options, [&](int32_t device, aotc_library* lib) { return aotc_library_open_memory(data, bytes, device, lib); });
   }
-  /// As load, of the file that a descriptor is open on, which stays the caller's (aotc_library_load_fd).
+  /// As load, from an open file; the caller may close the descriptor after the call (aotc_library_open_fd).
   static Status load_fd(int fd, Model* out, const aotc_model_options* options = nullptr) {
     return make(out, options, [&](int32_t device, aotc_library* lib) { return aotc_library_open_fd(fd, device, lib); });
   }
-  /// The model of a static archive that is part of this program (aotc build --emit static), by the function of its header: NAME_get_api.
+  /// The model of a static library that is linked into this program (aotc build --emit static). get_api: NAME_get_api of its header.
   static Status linked(aotc_get_api_fn get_api, Model* out, const aotc_model_options* options = nullptr) {
     return make(out, options, [&](int32_t device, aotc_library* lib) {
       *lib = {};
@@ -494,7 +497,7 @@ class Model {
     return {};
   }
 
-  /// The names of its methods; "forward" alone where the artifact is older than methods.
+  /// The names of its methods; {"forward"} if the artifact is older than methods.
   std::vector<std::string> methods() const {
     std::vector<std::string> names;
     if (handle_)
@@ -507,31 +510,31 @@ class Model {
     out->handle_ = handle_;
     return {};
   }
-  /// Of the first method; states are those of all.
+  /// Inputs and outputs of the first method; the states of all methods.
   std::vector<TensorInfo> inputs() const { return handle_ ? handle_->methods.front().inputs : std::vector<TensorInfo>(); }
   std::vector<TensorInfo> outputs() const { return handle_ ? handle_->methods.front().outputs : std::vector<TensorInfo>(); }
   std::vector<TensorInfo> states() const { return handle_ ? handle_->states : std::vector<TensorInfo>(); }
-  /// Gives the model, of which all copies and contexts have one, other weights while it is in use (aotc_api.model_swap_weights): runs that
-  /// begin later take them. *version, which may be null, is that of the set.
+  /// Replaces the weights of the model, and so of all its copies and contexts, while it is in use (aotc_api.model_swap_weights). Runs that
+  /// begin later use the new weights. *version (may be null) is set to the number of the set.
   Status swap_weights(const aotc_weights_source* source, uint64_t* version = nullptr) const {
     if (!handle_) return detail::holds_nothing("model", "Model::load");
     if (!AOTC_HAS(api(), model_swap_weights)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_swap_weights"};
     return detail::result(api(), api()->model_swap_weights(handle_->model, source, version));
   }
-  /// The weights file at `path`, mapped.
+  /// Maps the weights file at `path`.
   Status swap_weights(const std::string& path, uint64_t* version = nullptr) const {
     aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
     source.path = path.c_str();
     return swap_weights(&source, version);
   }
-  /// A copy of the content of such a file.
+  /// Copies the content of a weights file from memory.
   Status swap_weights(const void* data, size_t bytes, uint64_t* version = nullptr) const {
     aotc_weights_source source = AOTC_WEIGHTS_SOURCE_INIT;
     source.data = data, source.bytes = bytes;
     return swap_weights(&source, version);
   }
-  /// What `read`, an aotc_status(uint64_t offset, void* to, uint64_t bytes) that throws nothing, gives of the content of such a file:
-  /// called by this thread until the call returns.
+  /// Reads the content of a weights file by `read`, an aotc_status(uint64_t offset, void* to, uint64_t bytes) that must not throw. It is
+  /// called on this thread, before the call returns.
   template <class Read,
             class = decltype(static_cast<aotc_status>(std::declval<Read&>()(uint64_t{}, static_cast<void*>(nullptr), uint64_t{})))>
   Status swap_weights(Read&& read, uint64_t* version = nullptr) const {
@@ -543,9 +546,9 @@ class Model {
     };
     return swap_weights(&source, version);
   }
-  /// The artifact's own weights again.
+  /// Restores the artifact's own weights.
   Status own_weights(uint64_t* version = nullptr) const { return swap_weights(static_cast<const aotc_weights_source*>(nullptr), version); }
-  /// Gives the memory of the weights back to the system (aotc_api.model_trim), *bytes of it: for a model that will not run for a while.
+  /// Returns the memory of the weights, *bytes of it, to the system, for a model that will not run for some time (aotc_api.model_trim).
   Status trim(uint64_t* bytes = nullptr) const {
     if (!handle_) return detail::holds_nothing("model", "Model::load");
     if (!AOTC_HAS(api(), model_trim)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than model_trim"};
@@ -553,7 +556,7 @@ class Model {
   }
   std::string metadata() const { return handle_ ? api()->metadata_json() : ""; }
   explicit operator bool() const { return handle_ != nullptr; }
-  const aotc_api* api() const { return handle_ ? handle_->library->lib.api : nullptr; }  ///< null when it holds nothing
+  const aotc_api* api() const { return handle_ ? handle_->library->lib.api : nullptr; }  ///< null if the model is empty
   aotc_model* get() const { return handle_ ? handle_->model : nullptr; }
 
  private:

@@ -1,4 +1,5 @@
-/* Loads a model.so: is it whole, dlopen, version check, probe. C11 and C++17; header-only; link with -ldl where the C library needs it.
+/* Loads a model.so: checks the file, dlopen, checks the version, probe. C11 and C++17; header-only; link with -ldl if the C library needs
+ * it.
  *
  *   aotc_library lib;
  *   if (aotc_library_open("model.so", AOTC_DEVICE_DEFAULT, &lib) != AOTC_STATUS_OK) { puts(lib.error); return 1; }
@@ -25,7 +26,7 @@ typedef struct aotc_library {
   char error[512];     /* why the latest open failed */
 } aotc_library;
 
-/* Ends the use of the library; every context and model of it must be destroyed. A library that is not open is fine. */
+/* Closes the library. Destroy all its contexts and models before. A library that is not open is allowed. */
 static inline void aotc_library_close(aotc_library* lib) {
   if (lib->handle) dlclose(lib->handle);
   lib->handle = NULL;
@@ -196,11 +197,13 @@ static inline aotc_status aotc_load_copy(const unsigned char* data, uint64_t byt
 
 /* ---- to be called ------------------------------------------------------------------------------------------------------------------ */
 
-/* Opens the artifact: always the file that is there now, whatever was opened by that path before and is still in use. A path without '/'
- * is a file of the current directory. On failure nothing stays open and lib->error says why: NOT_FOUND: no such file; INCOMPATIBLE: not an
- * artifact, or older than this header; DAMAGED: cut off, or its code or tables are not what was built (looked at before anything of the
- * file is loaded; aotc_file_check looks at the weights too); WRONG_STATE: the file was written over while what it was before is still open
- * (copy to another name and rename it), or another takes its place all the time. */
+/* Loads the artifact. It always loads the file that is at the path now, even if an earlier file of that path is still in use. A path
+ * without
+ * '/' is a file of the current directory. On failure nothing stays open and lib->error has the reason.
+ * NOT_FOUND: no such file. INCOMPATIBLE: not an artifact, or older than this header. DAMAGED: truncated, or its code or tables are not what
+ * was built (checked before anything of the file is loaded; aotc_file_check can check the weights too). WRONG_STATE: the file was
+ * overwritten while its earlier content is still open (write new files under another name and rename them), or it was replaced again and
+ * again. */
 static inline aotc_status aotc_library_load(const char* path, aotc_library* lib) {
   char local[AOTC_LOAD_PATH];
   aotc_status status = AOTC_STATUS_WRONG_STATE;
@@ -214,9 +217,9 @@ static inline aotc_status aotc_library_load(const char* path, aotc_library* lib)
   return status == AOTC_STATUS_OK ? aotc_library_table(path, lib) : status;
 }
 
-/* As aotc_library_load, of the bytes of an artifact's file in memory, which are borrowed for the call: they are copied into a file without
- * a path that nobody can change (memfd_create). Nothing is written anywhere; /proc must be mounted. INCOMPATIBLE also where the system does
- * not grant that file; OUT_OF_MEMORY. Weights of an artifact that keeps them in a file of their own: aotc_model_options.weights_path. */
+/* As aotc_library_load, from the bytes of an artifact's file, which are borrowed for the call and copied into a sealed memory file
+ * (memfd_create). Nothing is written to a file system; /proc must be mounted. INCOMPATIBLE also means that the system refuses the memory
+ * file. OUT_OF_MEMORY. If the artifact has a separate weights file, name it in aotc_model_options.weights_path. */
 static inline aotc_status aotc_library_load_memory(const void* data, uint64_t bytes, aotc_library* lib) {
   static const char name[] = "the artifact in memory";
   memset(lib, 0, sizeof *lib);
@@ -227,10 +230,10 @@ static inline aotc_status aotc_library_load_memory(const void* data, uint64_t by
   return aotc_load_copy((const unsigned char*)data, bytes, name, lib);
 }
 
-/* As aotc_library_load, of the whole file that a descriptor is open on for reading, wherever its offset is. The descriptor stays the
- * caller's, who may close it after the call. A file on a disk is mapped as by its path, so it must not be written over while it is open; a
- * file of memory (memfd, tmpfs) that is sealed with F_SEAL_SHRINK and F_SEAL_WRITE too; one that is not, and a file that the process may
- * not open by /proc/self/fd, is copied as by aotc_library_load_memory, with its errors. */
+/* As aotc_library_load, from the whole file that the descriptor is open on for reading, whatever its offset. The caller may close the
+ * descriptor after the call. A file on a disk is mapped, so it must not be overwritten while it is in use. A memory file (memfd, tmpfs) is
+ * mapped if it is sealed with F_SEAL_SHRINK and F_SEAL_WRITE. Other files, and files that the process may not open by /proc/self/fd, are
+ * copied as by aotc_library_load_memory, with its errors. */
 static inline aotc_status aotc_library_load_fd(int fd, aotc_library* lib) {
   char name[64], path[64];
   const unsigned char* data;
@@ -262,20 +265,19 @@ static inline aotc_status aotc_library_load_fd(int fd, aotc_library* lib) {
   return status;
 }
 
-/* aotc_library_load, and asks the artifact whether this machine can run it on that device: INCOMPATIBLE: not on this machine; DEVICE: the
- * driver failed. */
+/* aotc_library_load, then probe: can this machine run the artifact on that device? INCOMPATIBLE: it cannot. DEVICE: the driver failed. */
 static inline aotc_status aotc_library_open(const char* path, int32_t device, aotc_library* lib) {
   const aotc_status status = aotc_library_load(path, lib);
   return status == AOTC_STATUS_OK ? aotc_library_probe(path, device, lib) : status;
 }
 
-/* aotc_library_load_memory, and asks as aotc_library_open. */
+/* aotc_library_load_memory, then probe. */
 static inline aotc_status aotc_library_open_memory(const void* data, uint64_t bytes, int32_t device, aotc_library* lib) {
   const aotc_status status = aotc_library_load_memory(data, bytes, lib);
   return status == AOTC_STATUS_OK ? aotc_library_probe("the artifact in memory", device, lib) : status;
 }
 
-/* aotc_library_load_fd, and asks as aotc_library_open. */
+/* aotc_library_load_fd, then probe. */
 static inline aotc_status aotc_library_open_fd(int fd, int32_t device, aotc_library* lib) {
   char name[64];
   const aotc_status status = aotc_library_load_fd(fd, lib);
