@@ -501,7 +501,7 @@ typedef struct aotc_api {
    * AOTC_WEIGHTS_VERIFY, not what was written. OUT_OF_MEMORY, DEVICE, or the status that `read` returned. */
   aotc_status (*model_swap_weights)(aotc_model* model, const aotc_weights_source* source, uint64_t* version);
   /* Returns the memory of the weights to the system, for a model that will not run for some time. Pages of the artifact or of a weights
-   * file are unmapped from the process; the system may keep them in its page cache, and later runs map those that they read again. A
+   * file are released by the process; the system may keep them in its page cache, and later runs map those that they read again. A
    * private copy (AOTC_MODEL_OWN_WEIGHTS) is freed, and runs read the file's pages until the next swap. Weights from memory or from a
    * function stay. *bytes (may be NULL) is set to the bytes that were released, whether they were in memory or not. Any thread may call it,
    * also during runs; these continue, slower. Results have the same bits. INCOMPATIBLE: the model is on a GPU. OUT_OF_MEMORY: nothing has

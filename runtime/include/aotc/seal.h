@@ -1,9 +1,10 @@
-/* Is a model.so whole? Asked of the file, before anything of it is loaded. C11 and C++17; header-only; needs the C library.
+/* Checks that a model.so is complete and undamaged, before anything of the file is loaded. C11 and C++17; header-only; needs the C library.
  *
- * aotc seals what it builds: an ELF note (name "aotc", type 1) holds the sizes and hashes of the file. aotc_library_open and model_create
- * check sizes, code and tables; AOTC_CHECK_ALL (model option AOTC_MODEL_VERIFY_WEIGHTS, `aotc ... --check-weights`) reads the weights too,
- * about 0.1 s a GB. The hash finds damage, not forgery. A file with the note and without a valid seal is damaged, one without the note is
- * no artifact. Another note (type 2, one int64) says how far behind itself the pointer to the metadata's text is loaded. */
+ * aotc seals its artifacts: an ELF note (name "aotc", type 1) has the sizes and hashes of the file. aotc_library_open and model_create
+ * check sizes, code and tables. AOTC_CHECK_ALL (model option AOTC_MODEL_VERIFY_WEIGHTS, `aotc ... --check-weights`) also checks the
+ * weights, about 0.1 s per GB. The hash finds damage, not forgery. A file with the note but without a valid seal is damaged; a file without
+ * the note is not an artifact. Another note (type 2, one int64) has the distance from itself to the loaded pointer to the metadata's text.
+ */
 #ifndef AOTC_SEAL_H_
 #define AOTC_SEAL_H_
 #include <errno.h>
@@ -39,9 +40,9 @@ typedef struct aotc_seal {
 
 /* What aotc_file_check reads; each includes those before it. */
 enum {
-  AOTC_CHECK_SIZES = 0, /* the tables of the ELF file lie within it: nothing is cut off */
-  AOTC_CHECK_CODE = 1,  /* it is an artifact; code and tables against its seal */
-  AOTC_CHECK_ALL = 2    /* every byte */
+  AOTC_CHECK_SIZES = 0, /* the tables of the ELF file are within it: the file is not truncated */
+  AOTC_CHECK_CODE = 1,  /* it is an artifact, and code and tables have the hashes of the seal */
+  AOTC_CHECK_ALL = 2    /* so has every byte */
 };
 
 /* ---- within ------------------------------------------------------------------------------------------------------------------------ */
