@@ -118,7 +118,7 @@ Run add_explain(CLI::App& app) {
   auto kernel = std::make_shared<std::string>();
   auto method = std::make_shared<std::string>();
   auto check_weights = std::make_shared<bool>(false);
-  o->add_to(app);
+  o->add_to(app, false, ", or model.so");
   add_method(app, *method);
   add_check_weights(app, *check_weights);
   add_option(app, "--kernel", *kernel, "only this kernel: choices, candidates with predicted and measured times, refusals");

@@ -74,11 +74,11 @@ void read_uarch(const std::string& file, Target& target) {
   if (!file.empty()) take_uarch(target, load_uarch(file), file);
 }
 
-void FrontArgs::add_to(CLI::App& app, bool several) {
+void FrontArgs::add_to(CLI::App& app, bool several, const std::string& or_else) {
   const Option model = add_option(app, "model", models,
                                   several ? "a .pt2 saved by torch.export.save; or several as the methods of one artifact, NAME=FILE each: "
                                             "prefill=a.pt2 decode=b.pt2. They share weights, and states of equal names"
-                                          : "a .pt2 saved by torch.export.save");
+                                          : "a .pt2 saved by torch.export.save" + or_else);
   model.required();
   if (!several) model.one_value();
   add_option(app, "--shapes", shapes,
@@ -86,8 +86,8 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
              "repeatable, or one file with {\"methods\": {NAME: {..}}}")
       .repeated();
   add_option(app, "--kernels", kernels,
-             "kernels.json: kernels of your own for custom operators, as expressions, C or C++ sources, objects, static libraries or CUDA "
-             "sources (schemas/kernels.schema.json, samples/custom_kernel)");
+             "kernels.json: kernels of your own for custom operators, as expressions, C or C++ sources, objects, static libraries, CUDA "
+             "sources, cubins or PTX (schemas/kernels.schema.json, samples/custom_kernel)");
   add_option(app, "--cpu", cpu,
              "instruction sets: native (default), portable (AVX2 and AVX-512 code in one artifact, the best that the machine supports "
              "runs: for deployment), or a list of avx2,avx512,avx512_bf16,amx");
@@ -106,7 +106,7 @@ void FrontArgs::add_to(CLI::App& app, bool several) {
            "aotc verify)");
   add_flag(app, "--reproducible", reproducible,
            "CPU: batch-invariant results: a row has the same bits for any batch size, any other rows in the batch and any number of "
-           "threads of one instruction set; matmuls sum in a fixed order, and one plan serves all sizes");
+           "threads, on machines with AVX2 and with AVX-512; matmuls sum in a fixed order, and one plan serves all sizes");
   add_option(
       app, "--weights", weights,
       "store constant floating-point weights of matmuls, and large embeddings, as int8, int4, fp8 (float8_e4m3fn; GPUs) or, of float32, "

@@ -18,7 +18,7 @@ struct FrontArgs {
   bool winograd4 = false, strassen = false, reproducible = false;
   bool parameters_as_states = false;
   /// several: the verb takes several programs, NAME=FILE each.
-  void add_to(CLI::App& app, bool several = false);
+  void add_to(CLI::App& app, bool several = false, const std::string& or_else = "");
   const std::string& model() const { return models.front(); }
   /// Of every method, with the shapes that are its. One file without a name is the method "forward", or all programs of an archive that
   /// holds several. Throws Diagnostic (usage; what reading archives throws).

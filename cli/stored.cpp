@@ -32,9 +32,8 @@ void add_allowed(CLI::App& app, Allowed& allowed) {
 
 }  // namespace
 
-void add_stored(CLI::App& app, Stored& stored, bool compares) {
-  add_option(app, "--inputs", stored.inputs,
-             "folder with NAME.npy for each input" + std::string(compares ? "; with --against also a folder of such folders" : ""));
+void add_stored(CLI::App& app, Stored& stored, bool compares, const std::string& more_of_inputs) {
+  add_option(app, "--inputs", stored.inputs, "folder with NAME.npy for each input" + more_of_inputs);
   add_option(app, "--device", stored.device, "-1: the CPU, N: GPU N; default: GPU 0 if the artifact has code for it, else the CPU");
   add_method(app, stored.method);
   if (!compares) return;

@@ -20,7 +20,7 @@ struct Stored {
   std::string method;  ///< empty: the only one
 };
 /// --inputs, --device, --method and, `compares`, --expected and what Allowed has.
-void add_stored(CLI::App& app, Stored& stored, bool compares);
+void add_stored(CLI::App& app, Stored& stored, bool compares, const std::string& more_of_inputs = "");
 
 /// The file of a tensor of that name in a folder. kind: "" or ".eager".
 std::string stored_file(const std::string& folder, const std::string& name, const char* kind = "");

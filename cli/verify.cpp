@@ -266,7 +266,7 @@ Run add_verify(CLI::App& app) {
              "holds all their programs")
       .repeated();
   auto stored = std::make_shared<Stored>();
-  add_stored(app, *stored, true);
+  add_stored(app, *stored, true, "; with --against also a folder of such folders");
   add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable); the others are sampled over their range");
   add_option(app, "--samples", o->samples,
              "number of random sets of sizes and inputs, in addition to the example inputs of the program; default: 3, with --inputs none")

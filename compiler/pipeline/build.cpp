@@ -379,7 +379,7 @@ static void check_same_rounding(const passes::StoredWeights& a, const passes::St
       std::find_if(more.begin(), more.end(), [&](const auto& r) { return std::find(less.begin(), less.end(), r) == less.end(); });
   throw Diagnostic(ExitCode::unsupported, {},
                    fmt::format("--weights: '{}' would be rounded for one of CPU and GPU, and not for the other", odd->name))
-      .note("CPU code rounds weights of float32 only, and each what its products multiply; build CPU and GPU code apart");
+      .note("each rounds what its own products multiply; build CPU and GPU code apart");
 }
 
 plan::PlanSet make_plans(const Front& front, const Target& target, plan::Decisions* decisions) {

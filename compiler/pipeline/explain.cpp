@@ -246,6 +246,11 @@ json variant(const plan::PlanSet& plans, const plan::Plan& p, const loop::Module
   return v;
 }
 
+std::string calls_text(const json& kernel) {
+  const int calls = kernel.at("calls").get<int>();
+  return fmt::format("{} call{}", calls, calls == 1 ? "" : "s");
+}
+
 std::string join(const json& list, size_t most) {
   std::string s;
   size_t n = 0;
@@ -341,8 +346,7 @@ std::string explain_text(const json& e) {
                      e["uarch"].at("id").get<std::string>());
   t += fmt::format("kernels ({} distinct, {} steps)\n", e.at("kernels").size(), e.at("steps").size());
   for (const json& k : e.at("kernels")) {
-    t += fmt::format("  {} ({}, {} call{})\n", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), k.at("calls").get<int>(),
-                     k.at("calls").get<int>() == 1 ? "" : "s");
+    t += fmt::format("  {} ({}, {})\n", k.at("name").get<std::string>(), k.at("kind").get<std::string>(), calls_text(k));
     t += fmt::format("    operators: {}\n    nodes:     {}\n", join(k.at("ops"), 24), join(k.at("nodes"), 12));
   }
   t += "steps\n";
@@ -418,8 +422,8 @@ json explain_kernel(const json& e, const std::string& name) {
 
 std::string explain_kernel_text(const json& e) {
   const json& k = e.at("kernel");
-  std::string t = fmt::format("{} ({}, {} calls)\n  operators: {}\n  nodes:     {}\n", k.at("name").get<std::string>(),
-                              k.at("kind").get<std::string>(), k.at("calls").dump(), join(k.at("ops"), 24), join(k.at("nodes"), 12));
+  std::string t = fmt::format("{} ({}, {})\n  operators: {}\n  nodes:     {}\n", k.at("name").get<std::string>(),
+                              k.at("kind").get<std::string>(), calls_text(k), join(k.at("ops"), 24), join(k.at("nodes"), 12));
   for (const json& c : e.at("choices")) {
     t += fmt::format("variant {}: {} ({})\n", c.at("variant").get<std::string>(), c.at("choice").get<std::string>(),
                      c.at("by").get<std::string>());
