@@ -266,6 +266,10 @@ void Env::check_range(SymId s, ValueId number, const std::optional<Expr>& bound)
   if (min > (bound ? 0 : INT64_MIN)) must(n >= scalar_of(b_, min, DType::i64), "less than", min);
   if (info.max < (int64_t{1} << 62) && !(bound && b_.syms().proves_le(*bound, info.max)))
     must(n <= scalar_of(b_, info.max, DType::i64), "more than", info.max);
+  if (info.multiple_of > 1) {
+    const T factor = scalar_of(b_, info.multiple_of, DType::i64);
+    must(binary(Op::remainder, n, factor) == scalar_of(b_, 0, DType::i64), "no multiple of", info.multiple_of);
+  }
 }
 
 Expr Env::define_found(SymId s, ValueId count, const Expr& bound) {

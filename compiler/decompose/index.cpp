@@ -322,9 +322,14 @@ void masked_scatter(Rule& r) {
   if (x.rank() > 0 && r.b.type(x).elems().is(0)) return r.set(x);
   const T flat = mask.reshape({r.b.type(mask).elems()});
   const T nth = T(r.b, r.b.scan(ReduceKind::sum, flat.to(DType::i64), 0)) - 1.0;
-  const T from = source.reshape({r.b.type(source).elems()}).to(x.dtype());
+  T from = source.reshape({r.b.type(source).elems()}).to(x.dtype()), at = nth;
+  // Places that nothing is written to read something, too.
+  if (!r.b.syms().proves_le(1, from.dim(0))) {
+    from = {r.b, r.b.pad(from, {1}, {0}, 0.0)};
+    at = nth + 1.0;
+  }
   // More places than elements are an index out of range.
-  const T v = take_index(from, where(flat, nth, 0.0), 0).reshape(x.dims());
+  const T v = take_index(from, where(flat, at, 0.0), 0).reshape(x.dims());
   r.set(where(mask, v, x));
 }
 

@@ -528,9 +528,12 @@ bool GraphReader::add_guard(const PNode& node) {
   if (!tree) return false;
   const SymbolOf symbol = [this](const std::string& name) { return symbols_.of(name); };
   // Of numbers that are read out of tensors a condition need not be one on sizes: the run computes it.
-  bool of_data = false;
-  for_each_symbol(*tree, [&](const std::string& name) { of_data = of_data || is_unbacked(name); });
-  if (of_data && !guards_of(*tree, symbols_.table(), symbol)) return false;
+  bool of_data = false, of_floats = false;
+  for_each_symbol(*tree, [&](const std::string& name) {
+    of_data = of_data || is_unbacked(name);
+    of_floats = of_floats || name.rfind("zuf", 0) == 0;
+  });
+  if (of_floats || (of_data && !guards_of(*tree, symbols_.table(), symbol))) return false;
   const std::string* why = node.args.size() > 1 ? std::get_if<std::string>(&node.args[1].value) : nullptr;
   const Loc at{.file = p_.file, .path = node.path, .node = node.name, .source = node.source};
   add_condition(p_, *tree, symbols_.table(), symbol, why ? *why : a->text, at);

@@ -99,6 +99,34 @@ def check_conditions(o):
         assert isinstance(told, str) and "condition of the model" in told, told
 
 
+def check_stated(o):
+    """Numbers of rows, and numbers that are read, of which the program says that they are multiples, or floats on one side of another."""
+
+    def f(x, k, scale):
+        n, s = k.item(), scale.item()
+        torch._check(s > 0.25)
+        torch._check(n >= 0)
+        torch._check(n <= 8)
+        torch._check(n % 4 == 0)
+        y = x[x > 0]
+        torch._check(y.shape[0] % 2 == 0)
+        return y.view(-1, 2).sum(1), torch.ones(n).view(-1, 4).sum(1), k * s
+
+    pt2 = exported(o, "stated", f, (torch.tensor([1.0, -1, 2, -3]), torch.tensor(4), torch.tensor(0.5)), ({0: Dim("n", min=2, max=9)}, None, None))
+    so = pt2[:-4] + ".so"
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet")
+    names = names_of(pt2)
+    nan = float("nan")
+    for x, k, scale in (([1.0, -1, 2, 3], 4, 0.5), ([1.0, -1, 2, 3, 4], 8, 9.0), ([-1.0, -2], 0, 0.375), ([1.0, 2, 3], 4, 0.5), ([1.0, 2], 2, 0.5), ([3.0, -1], 8, 0.5),
+                        ([3.0, 1], -4, 0.5), ([3.0, 1], 12, 0.5), ([3.0, 1], 4, 0.25), ([3.0, 1], 4, -1.0), ([3.0, 1], 4, nan)):
+        args = torch.tensor(x), torch.tensor(k), torch.tensor(scale)
+        got = run(o, so, names, args, o.work + "/stated_run")
+        if k in (0, 4, 8) and sum(v > 0 for v in x) % 2 == 0 and scale > 0.25:
+            assert not isinstance(got, str) and all(np.array_equal(g, w.numpy()) for g, w in zip(got, f(*args))), got
+        else:
+            assert isinstance(got, str) and ("the program excludes" in got or "assertion" in got), got
+
+
 def check_other_sizes_than_fp64(o):
     """Float32 breaks a comparison the other way than float64 does: eager and the artifact find fewer than the truth, and verify passes."""
 
@@ -216,7 +244,7 @@ def main():
     os.makedirs(o.work, exist_ok=True)
     failed = 0
     cases = {name: (lambda name=name: check(o, name)) for name in FOUND}
-    cases.update(conditions=lambda: check_conditions(o), other_sizes=lambda: check_other_sizes_than_fp64(o), abi=lambda: check_abi(o), refusals=lambda: check_refusals(o))
+    cases.update(conditions=lambda: check_conditions(o), stated=lambda: check_stated(o), other_sizes=lambda: check_other_sizes_than_fp64(o), abi=lambda: check_abi(o), refusals=lambda: check_refusals(o))
     for name in o.names or thirds.some(cases, "programs with sizes that depend on data"):
         try:
             cases[name]()

@@ -149,7 +149,7 @@ def chained_selections():
         w = x.clone()
         at = torch.nonzero(x < 0).squeeze(1)
         w[at] = w[at] * 3
-        return b, i, b[i], y, w, torch.cat([b, x[:1]]).max(), torch.cat([b, x[:1]]).argmax(), b.var(), b.norm()
+        return b, i, b[i], y, w, y.masked_scatter(x > -0.5, a * 2), torch.cat([b, x[:1]]).max(), torch.cat([b, x[:1]]).argmax(), b.var(), b.norm()
 
     return Fn(f), (torch.randn(16),), ({0: N},)
 

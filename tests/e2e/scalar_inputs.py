@@ -54,6 +54,8 @@ CASES = {
     "length": (Net(lambda x, n: x.narrow(0, 0, n)), (X, 3), (None, DYNAMIC), [(X, n) for n in NUMBERS]),
     "place": (Net(lambda x, n: x.select(0, n)), (X, 3), (None, DYNAMIC), [(X, n) for n in NUMBERS]),
     "bounded": (Net(bounded), (X, 3), (None, DYNAMIC), [(X, n) for n in NUMBERS]),
+    "multiple": (Net(lambda x, n: (x + 1 if n % 3 == 0 else x) * n), (X, 3), (None, DYNAMIC), [(X, n) for n in NUMBERS]),
+    "length that is a multiple": (Net(lambda x, n: (x[:n] if n % 2 == 0 else x) * n), (X, 2), (None, DYNAMIC), [(X, n) for n in NUMBERS]),
     "beside a size": (Net(lambda x, n: x * n + x.shape[0]), (X, 4), ({0: DYNAMIC}, DYNAMIC), [(X, 4), (X, 7), (X[:2], 0), (X[:3], -2)]),
     "two": (Two(), (3, X, 5), (DYNAMIC, {0: DYNAMIC}, DYNAMIC), [(3, X, 5), (5, X[:2], 3), (0, X[:3], -4)]),
 }

@@ -23,9 +23,11 @@ def some(g, kinds=REAL, rank=(1, 3)):
 @row("selection by a mask", 14, "found")
 def select(g):
     x = some(g)
-    kind = g.int(0, 4)
+    kind = g.int(0, 5)
     if kind <= 2:
         return f"{x}[{mask(g, x, g.int(1, x.rank))}]"
+    if kind == 5:
+        return f"(lambda m: torch.zeros_like({x}).masked_scatter(m, {x}[m] + 1))({mask(g, x)})"
     if kind == 3:
         return f"torch.masked_select({x}, {mask(g, x)})"
     d = g.int(0, x.rank - 1)
@@ -132,11 +134,13 @@ def parts(g):
 
 @row("condition", 4, "found")
 def condition(g):
+    if g.chance(0.2):
+        return f"torch._check({g.leaf(torch.float32, [], 'normal')}.item() {g.choice(['> -0.25', '< 0.5', '<= 1', '>= -1.5'])})", 0
     if g.chance(0.5):
         k = g.leaf(torch.int64, [], "ints", "0", "9")
-        return f"torch._check({k}.item() {g.choice(['<= 6', '>= 2', '!= 5'])})", 0
+        return f"torch._check({k}.item() {g.choice(['<= 6', '>= 2', '!= 5', '% 2 == 0', '% 3 != 1', '// 2 >= 1'])})", 0
     x = some(g, NUMBERS, (1, 2))
-    return g.choice([f"torch._check(({x} {g.choice(['> -3', '< 2.5', '!= 1'])}).all().item())", f"torch._check({x}[{x} > 0].shape[0] <= {x}.numel() // 2 + 1)"]), 0
+    return g.choice([f"torch._check(({x} {g.choice(['> -3', '< 2.5', '!= 1'])}).all().item())", f"torch._check({x}[{x} > 0].shape[0] <= {x}.numel() // 2 + 1)", f"torch._check({x}[{x} > 0].shape[0] % 2 == 0)"]), 0
 
 
 @row("of what is found", 26, "found")
