@@ -449,9 +449,8 @@ constexpr Advice kAdvice[] = {
      "return tensors from both branches, compute both and take torch.where, or export each branch as a model"},
     {"higher_order.while_loop",
      "a loop on data (while_loop) whose number of rounds has no bound that can be seen, or of very many, is not compiled",
-     "bound it by a counter of its own (carry i from a constant, i + 1 in the body, (i < 64) & .. in the condition), or export the body as "
-     "a "
-     "model and loop in the program"},
+     "bound it by a counter of its own (carry i from a constant, i + 1 in the body, (i < 64) & .. in the condition, or a size with a "
+     "maximum in place of 64), or export the body as a model and loop in the program"},
     {"higher_order.scan", "a loop over steps (scan) whose number has no bound, or of very many steps, is not compiled",
      "export with this length fixed or with a small largest size (Dim(.., max=64)), or export one step as a model and loop in the program"},
     {"higher_order.map", "a loop over rows (map) of tensors of different lengths is not compiled",

@@ -74,8 +74,8 @@ class GraphReader {
   void only_where(size_t first, const Arg& condition, bool taken, const PNode& head);
   bool inline_rounds(const ControlFlow& f, Scope& s);
   bool inline_while(const ControlFlow& f, Scope& s);  // while_loop.cpp
-  /// The value of a number, or of a tensor of rank 0 that the graph makes of one.
-  std::optional<int64_t> whole_number(const Arg& a) const;
+  /// Within what a number lies, or a tensor of rank 0 that the graph makes of one.
+  std::optional<Interval> whole_number(const Arg& a) const;
   /// Of a loop over the rows of tensors.
   struct Rounds {
     Expr number;

@@ -1,6 +1,9 @@
 // Loops on data (while_loop) whose condition counts: "i < 50", alone or beside others ("& (error > 1e-3)"), of a number that each round
-// raises. They take at most so many rounds, which are written out; those that a run does not take do the last one again.
+// raises or, "i > 0", lowers; the limit may be a size. They take at most so many rounds, which are written out; those that a run does not
+// take do the last one again.
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "import/control_flow.h"
 #include "import/graph_reader.h"
@@ -45,6 +48,14 @@ class Subgraph {
     const auto [tag, v] = argument.tagged();
     return tag == "as_tensor" ? v["name"].text() : std::string();
   }
+  /// What the graph notes of a size.
+  std::optional<JsonRef> size(const JsonRef& argument) const {
+    const auto [tag, v] = argument.tagged();
+    if (tag != "as_sym_int" || !v.has("as_name")) return std::nullopt;
+    const JsonRef sizes = graph_["sym_int_values"];
+    const std::string name = v["as_name"].text();
+    return sizes.has(name) ? std::optional(sizes[name]) : std::nullopt;
+  }
   static std::optional<int64_t> integer(const JsonRef& argument) {
     const auto [tag, v] = argument.tagged();
     return tag == "as_int" ? std::optional(v.integer()) : std::nullopt;
@@ -61,51 +72,62 @@ class Subgraph {
   Places inputs_, makers_;
 };
 
+/// "lesser < greater", by the operands' places.
 struct Comparison {
   std::string_view op;
-  bool turned;     ///< the counter is the second operand
+  size_t lesser, greater;
   bool inclusive;  ///< "<="
 };
 constexpr Comparison kComparisons[] = {
-    {"lt.Scalar", false, false}, {"lt.Tensor", false, false}, {"le.Scalar", false, true},
-    {"le.Tensor", false, true},  {"gt.Tensor", true, false},  {"ge.Tensor", true, true},
+    {"lt.Scalar", 0, 1, false}, {"lt.Tensor", 0, 1, false}, {"le.Scalar", 0, 1, true}, {"le.Tensor", 0, 1, true},
+    {"gt.Scalar", 1, 0, false}, {"gt.Tensor", 1, 0, false}, {"ge.Scalar", 1, 0, true}, {"ge.Tensor", 1, 0, true},
 };
 constexpr std::string_view kBoth[] = {"__and__.Tensor", "bitwise_and.Tensor", "logical_and.default"};
 /// Results that are their first argument.
 constexpr std::string_view kSame[] = {"aten.lift_fresh_copy.default", "aten.lift_fresh.default", "aten.detach_.default",
                                       "aten.detach.default",          "aten.clone.default",      "aten.alias.default"};
 
-/// What the loop is: its subgraphs, and the numbers that stand for its operands outside of it.
+/// What the loop is: its subgraphs, and what is known of the numbers that stand for its operands outside of it.
 struct Loop {
   Subgraph condition, body;
   size_t carried;
-  std::function<std::optional<int64_t>(size_t)> begins;  ///< the value of an operand
-  std::function<std::optional<int64_t>(const JsonRef&)> most;
+  std::function<std::optional<Interval>(size_t)> begins;  ///< of an operand
+  std::function<std::optional<Interval>(const JsonRef&)> limit;
 };
 
-/// By how much each round raises what is carried k-th; nothing where it does otherwise.
+/// What each round adds to what is carried k-th; nothing where it does otherwise.
 std::optional<int64_t> step_of(const Loop& l, size_t k) {
   const std::optional<JsonRef> node = l.body.maker(l.body.result(k));
-  if (!node || Subgraph::op(*node) != "add.Tensor" || (*node)["inputs"].size() != 2) return std::nullopt;
+  if (!node || (*node)["inputs"].size() != 2) return std::nullopt;
+  const std::string op = Subgraph::op(*node);
+  if (op != "add.Tensor" && op != "sub.Tensor") return std::nullopt;
   for (const size_t own : {0, 1}) {
     const JsonRef a = *Subgraph::argument(*node, own), b = *Subgraph::argument(*node, 1 - own);
     const std::optional<int64_t> by = Subgraph::integer(b);
-    if (l.body.input(Subgraph::name_of(a)) == k && by && *by > 0) return by;
+    if (!by || *by == std::numeric_limits<int64_t>::min() || l.body.input(Subgraph::name_of(a)) != k) continue;
+    if (op == "add.Tensor") return by;
+    return own == 0 ? std::optional(-*by) : std::nullopt;  // "1 - i" turns about
   }
   return std::nullopt;
 }
 
 /// How many rounds a comparison of the condition allows; nothing where it is none of a counter.
-std::optional<int64_t> rounds_of(const Loop& l, const std::string& op, const JsonRef& a, const JsonRef& b) {
+std::optional<int64_t> rounds_of(const Loop& l, const std::string& op, const std::array<JsonRef, 2>& operands) {
   constexpr int64_t kFar = int64_t{1} << 40;
   const auto c = std::find_if(std::begin(kComparisons), std::end(kComparisons), [&](const Comparison& k) { return k.op == op; });
   if (c == std::end(kComparisons)) return std::nullopt;
-  const std::optional<size_t> counter = l.condition.input(Subgraph::name_of(c->turned ? b : a));
-  if (!counter || *counter >= l.carried) return std::nullopt;
-  const auto step = step_of(l, *counter), first = l.begins(*counter), limit = l.most(c->turned ? a : b);
-  if (!step || !first || !limit || std::abs(*first) > kFar || std::abs(*limit) > kFar) return std::nullopt;
-  const int64_t way = *limit - *first + (c->inclusive ? 1 : 0);
-  return way <= 0 ? 0 : (way + *step - 1) / *step;
+  for (const bool rises : {true, false}) {
+    const std::optional<size_t> counter = l.condition.input(Subgraph::name_of(operands[rises ? c->lesser : c->greater]));
+    if (!counter || *counter >= l.carried) continue;
+    const auto step = step_of(l, *counter);
+    const auto first = l.begins(*counter), limit = l.limit(operands[rises ? c->greater : c->lesser]);
+    if (!step || !first || !limit || (rises ? *step <= 0 : *step >= 0)) continue;
+    const int64_t low = rises ? first->min : limit->min, high = rises ? limit->max : first->max, by = std::abs(*step);
+    if (std::min(low, high) < -kFar || std::max(low, high) > kFar) continue;
+    const int64_t way = high - low + (c->inclusive ? 1 : 0);
+    return way <= 0 ? 0 : (way - 1) / by + 1;
+  }
+  return std::nullopt;
 }
 
 /// How many rounds the condition allows at most: the least of what the comparisons allow that it joins by "and", each looked at once.
@@ -123,7 +145,7 @@ std::optional<int64_t> rounds(const Loop& l) {
     if (std::find(std::begin(kBoth), std::end(kBoth), op) != std::end(kBoth)) {
       for (const JsonRef& side : {*a, *b})
         if (const std::string name = Subgraph::name_of(side); seen.insert(name).second) open.push_back(name);
-    } else if (const std::optional<int64_t> here = rounds_of(l, op, *a, *b); here && (!most || *here < *most)) {
+    } else if (const std::optional<int64_t> here = rounds_of(l, op, {*a, *b}); here && (!most || *here < *most)) {
       most = here;
     }
   }
@@ -132,20 +154,21 @@ std::optional<int64_t> rounds(const Loop& l) {
 
 }  // namespace
 
-std::optional<int64_t> GraphReader::whole_number(const Arg& a) const {
+std::optional<Interval> GraphReader::whole_number(const Arg& a) const {
+  const auto exactly = [](std::optional<int64_t> n) { return n ? std::optional(Interval{*n, *n}) : std::nullopt; };
   const Arg* value = &a;
   for (auto node = p_.nodes.rbegin();; ++node) {  // what makes a value stands before those that take it
-    if (const auto* e = std::get_if<Expr>(value)) return e->as_const();
+    if (const auto* e = std::get_if<Expr>(value)) return symbols_.table().interval(*e);
     const auto* t = std::get_if<TensorRef>(value);
     if (!t) return std::nullopt;
     node = std::find_if(node, p_.nodes.rend(), [&](const PNode& n) {
       const auto* r = n.results.size() == 1 ? std::get_if<TensorRef>(&n.results[0]) : nullptr;
       return r && r->name == t->name;
     });
-    if (node == p_.nodes.rend()) return constants_ ? constants_(t->name) : std::nullopt;
+    if (node == p_.nodes.rend()) return exactly(constants_ ? constants_(t->name) : std::nullopt);
     const std::string& op = node->target;
-    if (op == "aten.zeros.default" || op == "aten.zeros_like.default") return 0;
-    if (op == "aten.ones.default" || op == "aten.ones_like.default") return 1;
+    if (op == "aten.zeros.default" || op == "aten.zeros_like.default") return exactly(0);
+    if (op == "aten.ones.default" || op == "aten.ones_like.default") return exactly(1);
     const bool same = std::find(std::begin(kSame), std::end(kSame), op) != std::end(kSame);
     const std::string_view taken = op == "aten.full.default" ? "fill_value" : op == "aten.scalar_tensor.default" ? "s" : "";
     if (!same && taken.empty()) return std::nullopt;
@@ -169,7 +192,7 @@ bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
   };
   const std::vector<Arg> outside = operands(first);
   Loop loop{Subgraph(condition_graph), Subgraph(body_graph), first.size(), {}, {}};
-  std::map<size_t, std::optional<int64_t>> known;
+  std::map<size_t, std::optional<Interval>> known;
   const auto whole = [&](size_t k) {  // of integers: others are no counters
     const auto [it, fresh] = known.emplace(k, std::nullopt);
     const auto* t = std::get_if<TensorRef>(&outside.at(k));
@@ -177,8 +200,9 @@ bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
     return it->second;
   };
   loop.begins = whole;
-  loop.most = [&](const JsonRef& a) -> std::optional<int64_t> {
-    if (const auto number = Subgraph::integer(a)) return number;
+  loop.limit = [&](const JsonRef& a) -> std::optional<Interval> {
+    if (const auto number = Subgraph::integer(a)) return Interval{*number, *number};
+    if (const auto size = loop.condition.size(a)) return symbols_.table().interval(symbols_.read(*size));
     const auto k = loop.condition.input(Subgraph::name_of(a));
     return k && *k >= first.size() && *k < outside.size() ? whole(*k) : std::nullopt;
   };

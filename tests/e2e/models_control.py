@@ -70,6 +70,23 @@ def counted_rounds():
 
 
 @model
+def rounds_by_sizes():
+    """Loops whose counters end at sizes, and such that count down; sizes of one row, of all."""
+
+    class Net(nn.Module):
+        def forward(self, x, y, n):
+            loop = torch._higher_order_ops.while_loop
+            zero, rows = torch.zeros((), dtype=torch.int64), x.shape[0]
+            i, a = loop(lambda i, a: i < rows, lambda i, a: (i + 1, a * 0.5 + x.index_select(0, i.reshape(1))[0]), (zero, y * 1))
+            j, b = loop(lambda j, b: 2 * rows - 3 > j, lambda j, b: (j + 3, b.tanh() + 1), (torch.tensor(-2), y * 1))
+            k, c = loop(lambda k, c: k > 0, lambda k, c: (k - 1, c * 0.75 + x.index_select(0, (k % rows).reshape(1))[0]), (torch.tensor(5), y * 1))
+            m, d = loop(lambda m, d: (m >= 2) & (m > n), lambda m, d: (m + -2, d * 0.5 + 1), (torch.full((), rows), y * 1))
+            return i, a, j, b, k, c, m, d
+
+    return Net(), (torch.randn(4, 3), torch.randn(3), torch.tensor(3)), ({0: Dim("n", min=1, max=12)}, None, None)
+
+
+@model
 def numbers_read_out():
     """Elements, rows and windows at places that the data say, read and written; arithmetic with numbers that are read out of tensors."""
 

@@ -77,8 +77,8 @@ def loops(g):
     n = g.leaf(torch.int64, [], "ints", "0", "7")
     most = g.int(1, 6)
     step = g.choice(["y * 2", "y + 1", "y - i", "y * 0.5 + 1" if x.dtype.is_floating_point else "y * 3 - 1", "torch.tanh(y)" if x.dtype.is_floating_point else "-y"])
-    stop = g.choice([f"(i < {n}) & (i < {most})", f"i < {most}", f"(i < {most}) & (y.abs().sum() < 20)", f"(i < {most}) & (i != {n})"])
-    return f"loop(lambda i, y: {stop}, lambda i, y: (i + {g.choice(['1', '1', '2'])}, {step}), (torch.zeros((), dtype=torch.int64), {x} * 1))", 2
+    stop, by, first = g.choice([(f"(i < {n}) & (i < {most})", "+ 1", 0), (f"i < {most}", "+ 2", 0), (f"(i < {most}) & (y.abs().sum() < 20)", "+ 1", 0), (f"(i < {most}) & (i != {n})", "+ 1", 0), ("i > 0", "- 1", most), (f"(i >= 1) & (i > {n})", "- 2", most)])
+    return f"loop(lambda i, y: {stop}, lambda i, y: (i {by}, {step}), (torch.full((), {first}), {x} * 1))", 2
 
 
 @row("scan by halves", 3, "control")
