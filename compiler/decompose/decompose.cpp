@@ -337,7 +337,10 @@ class Driver {
     }
     const std::string by_place = import::result_name(o.tree_path);
     ValueId v = kNone<ValueId>;
-    if (const auto* e = std::get_if<Expr>(&o.value)) v = b_.sym(*e);
+    if (const auto* e = std::get_if<Expr>(&o.value)) {
+      const std::optional<ValueId> read = env_.integer(*e);
+      v = read ? *read : b_.sym(*e);
+    }
     if (const auto* d = std::get_if<double>(&o.value)) v = full(b_, DType::f64, {}, *d);
     if (const auto* s = std::get_if<import::SymbolicArg>(&o.value)) v = env_.number(*s);
     if (const auto* c = std::get_if<bool>(&o.value)) v = full(b_, DType::boolean, {}, *c ? 1.0 : 0.0);

@@ -225,11 +225,27 @@ static Expr without_parts(Expr room, const SymTable& syms, const Known& known) {
 
 std::optional<Expr> Env::largest(const Expr& archive) const {
   const auto symbol = archive.as_symbol();
-  if (!symbol) return std::nullopt;
-  const SymId s = *symbol;
+  std::set<SymId> asked;
+  return symbol ? largest(*symbol, asked) : std::nullopt;
+}
+
+/// `asked`: whose bounds this one is to be made of.
+std::optional<Expr> Env::largest(SymId s, std::set<SymId>& asked) const {
+  asked.insert(s);
+  const auto is_known = [&](SymId u) { return u != s && (of_input(u) || found_.count(u) != 0); };
   const auto known = [&](const Expr& e) {
     const std::set<SymId> used = e.symbols();
-    return std::all_of(used.begin(), used.end(), [&](SymId u) { return u != s && (of_input(u) || found_.count(u) != 0); });
+    return std::all_of(used.begin(), used.end(), is_known);
+  };
+  /// With the bounds of what it grows with and is not known yet: of "a <= b" and "b <= n", b.
+  const auto with_bounds = [&](Expr room) {
+    for (const SymId u : room.symbols()) {
+      const std::optional<Expr> slope = is_known(u) || asked.count(u) ? std::nullopt : room.linear_coefficient(u);
+      const std::optional<int64_t> c = slope ? slope->as_const() : std::nullopt;
+      if (!c || *c < 0) continue;
+      if (const std::optional<Expr> most = largest(u, asked)) room = room - *slope * Expr::symbol(u) + *slope * *most;
+    }
+    return room;
   };
   for (const ShapeGuard& q : b_.graph().guards) {
     if (q.kind == ShapeGuard::Kind::divisible) continue;
@@ -238,8 +254,9 @@ std::optional<Expr> Env::largest(const Expr& archive) const {
       const Expr room = turned ? q.a - q.b : q.b - q.a;  // never negative
       const std::optional<Expr> slope = room.linear_coefficient(s);
       const std::optional<int64_t> c = slope ? slope->as_const() : std::nullopt;
-      const Expr rest = c ? without_parts(room - *slope * Expr::symbol(s), b_.syms(), known) : Expr(0);
-      if (c && *c < 0 && !rest.is_const() && known(rest)) return b_.syms().simplify(max(floordiv(rest, -*c), 0));
+      if (!c || *c >= 0) continue;
+      const Expr stated = without_parts(room - *slope * Expr::symbol(s), b_.syms(), known), rest = with_bounds(stated);
+      if (!stated.is_const() && known(rest)) return b_.syms().simplify(max(floordiv(rest, -*c), 0));
     }
   }
   constexpr int64_t kMost = int64_t{1} << 31;

@@ -73,6 +73,7 @@ class Env final : public TensorEnv {
   };
   Tensor& find(const std::string& name);
   Expr define_found(SymId s, ValueId count, const Expr& bound);
+  std::optional<Expr> largest(SymId s, std::set<SymId>& asked) const;
   /// What the program's range excludes is checked; a number that is counted lies within its bound.
   void check_range(SymId s, ValueId number, const std::optional<Expr>& bound);
   /// Whether some input's sizes tell the symbol.

@@ -3,6 +3,7 @@
 #include <map>
 #include <string_view>
 
+#include "decompose/complex.h"
 #include "decompose/families.h"
 
 namespace aotc::decompose {
@@ -28,6 +29,7 @@ std::vector<Family> families() {
       {"reflections, QR", "QR factors, matrix products, triangular systems", qr_rules()},
       {"singular values, eigenvalues, exponentials of matrices", "singular values and vectors, matrix products", spectral_rules()},
       {"einsum", "matrix products", einsum_rules()},
+      {"Fourier transforms", "", fourier_rules()},
       {"quantisation, products of small integers", "matrix products", quantized_rules()},
       {"convolutions", "convolutions", conv_rules()},
       {"pooling", "", pool_rules()},

@@ -428,8 +428,8 @@ class Runner final : public Reference {
     if (v.isNone())
       throw Diagnostic(ExitCode::unsupported, Loc{.file = p_.file},
                        fmt::format("the value {} cannot be computed", std::get<SymbolicArg>(*a.arg).text));
-    if (a.kind == c10::TypeKind::BoolType || a.kind == c10::TypeKind::SymBoolType) return v.toDouble() != 0;
-    return number_ivalue(c10::Scalar(v.toDouble()), a.kind);
+    if (a.kind == c10::TypeKind::BoolType || a.kind == c10::TypeKind::SymBoolType) return number_of(v) != 0;
+    return number_ivalue(c10::Scalar(number_of(v)), a.kind);
   }
 
   void run_step(const GraphPlan& g, const Step& s, std::vector<IValue>& slots) {

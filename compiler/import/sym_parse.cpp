@@ -235,7 +235,17 @@ class Parser {
     if (!take(")")) throw unexpected();
     // A number in its own wrapper.
     if ((name == "Integer" || name == "Float" || name == "Identity") && args.size() == 1) return std::move(args[0]);
-    return call(name, std::move(args));
+    return name == "Piecewise" ? pieces(std::move(args)) : call(name, std::move(args));
+  }
+  /// Values with their conditions, of which the first that holds counts, as choices; the last condition is true.
+  static SymNode pieces(std::vector<SymNode> pairs) {
+    std::optional<SymNode> r;
+    for (auto p = pairs.rbegin(); p != pairs.rend(); ++p) {
+      if (p->name != "ExprCondPair" || p->args.size() != 2) throw Refusal{"a piece without a condition"};
+      if (!r && p->args[1].name != "True") throw Refusal{"pieces that leave values out"};
+      r = r ? call("Where", {std::move(p->args[1]), std::move(p->args[0]), std::move(*r)}) : std::move(p->args[0]);
+    }
+    return std::move(*r);
   }
   /// "L['x']['k'][0].field.size()[2]", from its first name.
   std::string source(size_t start) {

@@ -221,6 +221,13 @@ class Reader {
     return {floordiv(whole(a[0]), r.divisor(whole(a[1])))};
   }
   static Fraction power_of(Reader& r, const Args& a) { return power(r.syms_, a[0], a[1]); }
+  /// 1 where b - a is at least 0, else 0.
+  static Expr at_most(const Fraction& a, const Fraction& b) { return min(max(whole(b) - whole(a) + 1, 0), 1); }
+  static Expr differ(const Fraction& a, const Fraction& b) {
+    const Expr d = whole(a) - whole(b);
+    return min(max(d, -d), 1);
+  }
+  static Fraction chosen(Reader&, const Args& a) { return {whole(a[2]) + whole(a[0]) * (whole(a[1]) - whole(a[2]))}; }
   static Fraction modulo(Reader& r, const Args& a) { return {mod(whole(a[0]), r.divisor(whole(a[1])))}; }
 
   static constexpr Function kFunctions[] = {
@@ -242,6 +249,19 @@ class Reader {
       {"CeilToInt", 1, [](Reader&, const Args& a) { return Fraction{ceil_of(a[0])}; }},
       {"TruncToInt", 1, [](Reader&, const Args& a) { return Fraction{trunc_of(a[0])}; }},
       {"LShift", 2, [](Reader&, const Args& a) { return Fraction{whole(a[0]) * shift(a[1])}; }},
+      // A condition is 1 or 0.
+      {"Where", 3, chosen},
+      {"Eq", 2, [](Reader&, const Args& a) { return Fraction{1 - differ(a[0], a[1])}; }},
+      {"Ne", 2, [](Reader&, const Args& a) { return Fraction{differ(a[0], a[1])}; }},
+      {"Le", 2, [](Reader&, const Args& a) { return Fraction{at_most(a[0], a[1])}; }},
+      {"Lt", 2, [](Reader&, const Args& a) { return Fraction{1 - at_most(a[1], a[0])}; }},
+      {"Ge", 2, [](Reader&, const Args& a) { return Fraction{at_most(a[1], a[0])}; }},
+      {"Gt", 2, [](Reader&, const Args& a) { return Fraction{1 - at_most(a[0], a[1])}; }},
+      {"And", -1, fold<min2>},
+      {"Or", -1, fold<max2>},
+      {"Not", 1, [](Reader&, const Args& a) { return Fraction{1 - whole(a[0])}; }},
+      {"True", 0, [](Reader&, const Args&) { return Fraction{1}; }},
+      {"False", 0, [](Reader&, const Args&) { return Fraction{0}; }},
       {"RShift", 2, [](Reader&, const Args& a) { return Fraction{floordiv(whole(a[0]), shift(a[1]))}; }},
   };
 

@@ -102,7 +102,7 @@ def numbers_read_out():
             self.seen[:, p : p + 1] = x[i, 1]
             self.seen[:, p + 1].mul_(scale.item()).add_(i.item())
             best = x[x.sum((1, 2)).argmax()]
-            return x[i] * p + best, x[:, i + 1].sum(0), self.seen.narrow(1, p, 4), x.clamp(max=scale.item()) / best.max().item(), best[i] ** 2 + torch.arange(p, p + 4)
+            return x[i] * p + best * (scale > 0).item(), x[:, i + 1].sum(0), self.seen.narrow(1, p, 4), x.clamp(max=scale.item()) / best.max().item(), best[i] ** 2 + torch.arange(p, p + 4), i.item() * 2 + p, (x > 0).sum().item()
 
     inputs = torch.randn(5, 5, 4), torch.tensor(2), torch.tensor([7]), torch.tensor(0.7)
     return Net(), inputs, ({0: Dim("rows", min=4, max=9)}, None, None, None)

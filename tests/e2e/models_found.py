@@ -137,6 +137,22 @@ def counted_and_repeated():
 
 
 @model
+def between_two_numbers():
+    """Rows from one number that is read up to another, of which the program says their order and where the last one ends."""
+
+    def f(x, i, j):
+        rows = x.shape[0]
+        a, b = (torch.stack([i, j]) % (rows + 1)).sort()[0].tolist()
+        torch._check(a >= 0)
+        torch._check(b >= a)
+        torch._check(b <= rows)
+        part = x[a:b]
+        return part * 2, torch.arange(b - a), torch.cat([part, x[:a]]).sum(0), x.new_ones(a).sum() + b, b - a
+
+    return Fn(f), (torch.randn(7, 3), torch.tensor(2), torch.tensor(5)), ({0: N}, None, None)
+
+
+@model
 def chained_selections():
     """A selection of a selection; writes through what is found."""
 

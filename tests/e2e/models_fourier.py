@@ -60,3 +60,17 @@ def transforms_of_many_lines():
 @model
 def long_transform():
     return Fn(lambda x: torch.fft.irfft(torch.fft.rfft(x, 12288) * 2, 12288)[..., :6000]), (torch.randn(2, 6000),), None
+
+
+@model
+def spectra_that_are_real():
+    """What is in the middle of a symmetric signal, cosine transforms, and correlations from power spectra: real numbers where complex ones are taken, of integers and of any length, too."""
+
+    def f(x, i):
+        n = x.shape[1]
+        correlation = torch.fft.irfft(torch.fft.rfft(x, n=2 * n).abs() ** 2, n=2 * n)[:, :n]
+        power = torch.fft.rfft2(x).abs()
+        pairs = torch.stft(x, 16, 4, window=torch.ones(16), return_complex=True).abs().square()
+        return correlation / correlation[:, :1], torch.fft.irfft2(power), torch.fft.irfftn(power, dim=(1,)), torch.fft.hfft(x[:, :9]), torch.fft.irfft(i), torch.fft.irfft(pairs, dim=1), torch.fft.hfft(i, 12, norm="ortho")
+
+    return Fn(f), (torch.randn(3, 40), torch.randint(0, 9, (2, 11))), ({0: Dim("batch", min=1, max=8), 1: Dim("n", min=20, max=90)}, None)

@@ -73,12 +73,23 @@ TEST_CASE("sizes are read from sympy's texts") {
   CHECK(read("-s0 + s1*(s0 - 1)") == y * (x - 1) - x);
   CHECK(read("s0**2") == x * x);
   CHECK(read("Max(1, s0)") == max(Expr(1), x));
+  // A choice by a condition, as torch.sym_ite and the item() of a bool export it.
+  const auto at = [&](const Expr& e, int64_t a, int64_t b) { return e.eval([&](SymId s) { return s == s0 ? a : b; }); };
+  for (const char* choice :
+       {"Piecewise(ExprCondPair(Integer(7), Equality(Symbol('s0'), Symbol('s1'))), ExprCondPair(s0, s0 < s1), ExprCondPair(s1 - 1, true))",
+        "7 if s0 == s1 else s0 if s1 > s0 else s1 - 1", "torch.sym_ite(s0 != s1, Min(s0, s1 - 1), 7)"})
+    for (const int64_t a : {2, 3, 4, 40}) CHECK(at(read(choice), a, 3) == (a == 3 ? 7 : std::min<int64_t>(a, 2)));
+  CHECK(at(read("torch.sym_ite(And(s0 >= 3, Not(s0 == 5)), 1, 0)"), 5, 2) == 0);
+  CHECK(at(read("torch.sym_ite(And(s0 >= 3, Not(s0 == 5)), 1, 0)"), 4, 2) == 1);
+  CHECK(at(read("torch.sym_ite(Or(s0 <= 3, s0 > 5), 1, 0)"), 4, 2) == 0);
   // Upsampling by 2 and by 1.5, as interpolate exports them.
   CHECK(read("TruncToInt(Mul(Float('2.0', precision=53), ToFloat(Symbol('s0'))))") == x * 2);
   CHECK(read("FloorToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0'))))") == floordiv(x * 3, 2));
   CHECK(read("floor(IntTrueDiv(Symbol('s0'), Integer(4)))") == floordiv(x, 4));
 
   const auto why = [&](const std::string& t) { return parse_sym_text(t, syms, symbol).why(); };
+  CHECK_THAT(why("Piecewise(ExprCondPair(1, Equality(s0, 1)))"), Contains("leave values out"));
+  CHECK_THAT(why("Piecewise(1)"), Contains("a condition"));
   CHECK_THAT(why("IntTrueDiv(Symbol('s0'), Integer(7))"), Contains("may not be an integer"));
   CHECK_THAT(why("sqrt(s0)"), Contains("the function sqrt"));
   CHECK_THAT(why("s0 +"), Contains("column"));
