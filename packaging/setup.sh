@@ -9,7 +9,8 @@
 #                complete keeps its torch until another is named.
 #   AOTC_TRITON_VENV   the environment with Triton's server and client, for the test of runtime/triton (default: ~/.cache/aotc/triton); a failure
 #                there is told and leaves that test out
-#   AOTC_PACKAGE_VENV  the same with what checks packages: CycloneDX's schema and OpenSSF's model_signing (default: ~/.cache/aotc/package)
+#   AOTC_PACKAGE_VENV  the same with what checks packages and traces: CycloneDX's schema, OpenSSF's model_signing, OpenTelemetry's propagator
+#                (default: ~/.cache/aotc/package)
 #   AOTC_RAY_VENV  where Ray Serve and the schemas of Kubernetes go, for the tests sample_ray_* and sample_kubernetes (0.7 GB). Default: nothing is
 #                installed; an environment in ~/.cache/aotc/ray that is there is used
 set -euo pipefail
@@ -116,16 +117,16 @@ if [ -n "$ray" ] && [ ! -e "$stamp" ]; then
 fi
 # Their many dependencies are for one test.
 package=${AOTC_PACKAGE_VENV:-$HOME/.cache/aotc/package}
-tools=(cyclonedx-python-lib model-signing pyopenssl sarif-pydantic)
+tools=(cyclonedx-python-lib model-signing pyopenssl sarif-pydantic opentelemetry-api)
 stamp="$package/.aotc-$(printf '%s' "${tools[*]}" | cksum | cut -d' ' -f1)"
 if [ ! -e "$stamp" ]; then
-  say "what checks packages and SARIF: $package, about 40 MB to download"
+  say "what checks packages, SARIF and traces: $package, about 40 MB to download"
   log=$(mktemp)
   if { python3 -m venv "$package" && "$package/bin/python" -m pip install --progress-bar off "${tools[@]}"; } >"$log" 2>&1 </dev/null; then
     touch "$stamp"
   else
     tail -n 5 "$log" >&2
-    say "they could not be installed: the tests e2e_package and e2e_ci will skip what needs them"
+    say "they could not be installed: the tests e2e_package, e2e_ci and python_runtime_trace will skip what needs them"
   fi
   rm -f "$log"
 fi

@@ -209,23 +209,25 @@ aotc_status api_run_method(aotc_context* context, int32_t number, const aotc_ten
   const KeepErrno keep;
   RT_NOT_NULL(context);
   const Method* method = find_method(*context->model, "run_method", number);
-  return method ? context_run(context, *method, in, n_in, out, n_out, nullptr) : AOTC_STATUS_INVALID_ARGUMENT;
+  return method ? context_run(context, *method, in, n_in, out, n_out, nullptr, nullptr) : AOTC_STATUS_INVALID_ARGUMENT;
 }
 
 aotc_status api_run_with(aotc_context* context, int32_t number, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
-                         const aotc_run_options* options) noexcept {
+                         const aotc_run_options* given) noexcept {
   const KeepErrno keep;
   RT_NOT_NULL(context);
-  Stop stop;
-  RT_TRY(stop_read(options, &stop));
+  aotc_run_options options = AOTC_RUN_OPTIONS_INIT;
+  if (given) RT_TRY(read_options("run options", given, sizeof options, &options));
+  Stop stop = {options.cancel, options.deadline_ns, AOTC_STATUS_OK};
   const Method* method = find_method(*context->model, "run_with", number);
-  return method ? context_run(context, *method, in, n_in, out, n_out, can_stop(stop) ? &stop : nullptr) : AOTC_STATUS_INVALID_ARGUMENT;
+  if (!method) return AOTC_STATUS_INVALID_ARGUMENT;
+  return context_run(context, *method, in, n_in, out, n_out, can_stop(stop) ? &stop : nullptr, options.traceparent);
 }
 
 aotc_status api_run(aotc_context* context, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out) noexcept {
   const KeepErrno keep;
   RT_NOT_NULL(context);
-  return context_run(context, context->model->methods[0], in, n_in, out, n_out, nullptr);
+  return context_run(context, context->model->methods[0], in, n_in, out, n_out, nullptr, nullptr);
 }
 
 aotc_status api_synchronize(aotc_context* context) noexcept {

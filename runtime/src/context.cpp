@@ -13,6 +13,7 @@
 #include "slots.h"
 #include "states.h"
 #include "status.h"
+#include "traceparent.h"
 
 namespace aotc::rt {
 namespace {
@@ -264,7 +265,9 @@ aotc_status workspace_for(const Method& method, const aotc_tensor* in, int32_t n
 }
 
 aotc_status run_all_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in, const aotc_tensor* out, Stop* stop) {
-  const NvtxRange range(c->model->nvtx, e->method->desc->name);
+  const Nvtx* const tool = c->model->nvtx;
+  const Traceparent request = tool ? read_traceparent(c->traceparent) : Traceparent{};
+  const NvtxRange of_request(request.text[0] ? tool : nullptr, request.text), range(tool, e->method->desc->name);
   return c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
 }
 
@@ -456,12 +459,13 @@ void context_destroy(aotc_context* c) {
 }
 
 aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
-                        Stop* stop) {
+                        Stop* stop, const char* traceparent) {
   const ContextLock lock(c);
   RT_TRY(lock.status());
   const WeightsInUse weights(c);
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
+  c->traceparent = traceparent;
   return run_checked(c, method, in, n_in, out, n_out, stop);
 }
 

@@ -110,6 +110,7 @@ struct aotc_context {
   int64_t* found_at;                 ///< values of the symbols in the latest run, then room for the hidden outputs; null: no size is found
   bool sizes_known;                  ///< the latest run has not failed
   uint64_t* step_ns;                 ///< AOTC_CONTEXT_PROFILE
+  const char* traceparent;           ///< of the run under way, as the caller gave it
 };
 
 namespace aotc::rt {
@@ -129,9 +130,9 @@ class ContextLock {
 
 aotc_status context_create(aotc_model* model, const aotc_context_options* options, aotc_context** out);
 void context_destroy(aotc_context* context);
-/// stop: what may end the run, or null.
+/// stop: what may end the run, or null. traceparent: the caller's text, or null.
 aotc_status context_run(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
-                        int32_t n_out, Stop* stop);
+                        int32_t n_out, Stop* stop, const char* traceparent);
 aotc_status context_output_bounds(aotc_context* context, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
                                   int32_t n_out);
 aotc_status workspace_size(const Method& method, const aotc_context_options* options, const aotc_tensor* in, int32_t n, size_t* bytes);

@@ -1,6 +1,7 @@
 #pragma once
-// Ranges of NVTX (NVIDIA Tools Extension, version 3) in the domain "aotc", one a run and one a step, for Nsight Systems and other tools of
-// NVTX. The tool is the library that NVTX_INJECTION64_PATH names, as in every program with NVTX; it stays loaded.
+// Ranges of NVTX (NVIDIA Tools Extension, version 3) in the domain "aotc", one a run and one a step, and around a run one that is called
+// as its request (traceparent.h), for Nsight Systems and other tools of NVTX. The tool is the library that NVTX_INJECTION64_PATH names, as
+// in every program with NVTX; it stays loaded.
 namespace aotc::rt {
 
 struct Nvtx;  ///< a tool that is attached

@@ -1,5 +1,7 @@
 #include "probes.h"
 
+#include "traceparent.h"
+
 // A probe is a nop and a note (SystemTap's "UserSpaceProbeImplementation", version 3): in a section that is not loaded, an ELF note of name
 // "stapsdt" and type 3 has the addresses of the nop, of one byte in .stapsdt.base (whether the file was moved since) and of the semaphore,
 // then provider, name and arguments, each as text: bytes ('-' before them: signed), '@', operand.
@@ -49,15 +51,17 @@ const char* method_of(const ShapeEntry& e) { return text(e.method->desc->name); 
 }  // namespace
 
 [[gnu::cold]] void probe_run_start(const aotc_context& c, const ShapeEntry& e) {
-  __asm__ volatile(AOTC_NOTE("run__start", "aotc_probe_run_start", "8@%0 8@%1 8@%2 8@%3")
+  const Traceparent request = read_traceparent(c.traceparent);
+  __asm__ volatile(AOTC_NOTE("run__start", "aotc_probe_run_start", "8@%0 8@%1 8@%2 8@%3 8@%4")
                    :
-                   : "r"(model_of(c)), "r"(method_of(e)), "r"(&c), "r"(text(variant_of(e).name)));
+                   : "r"(model_of(c)), "r"(method_of(e)), "r"(&c), "r"(text(variant_of(e).name)), "r"(request.text), "m"(request));
 }
 
 [[gnu::cold]] void probe_run_end(const aotc_context& c, const ShapeEntry& e, aotc_status status) {
-  __asm__ volatile(AOTC_NOTE("run__end", "aotc_probe_run_end", "8@%0 8@%1 8@%2 -4@%k3")
+  const Traceparent request = read_traceparent(c.traceparent);
+  __asm__ volatile(AOTC_NOTE("run__end", "aotc_probe_run_end", "8@%0 8@%1 8@%2 -4@%k3 8@%4")
                    :
-                   : "r"(model_of(c)), "r"(method_of(e)), "r"(&c), "r"(status));
+                   : "r"(model_of(c)), "r"(method_of(e)), "r"(&c), "r"(status), "r"(request.text), "m"(request));
 }
 
 [[gnu::cold]] void probe_step_start(const aotc_context& c, const ShapeEntry& e, uint32_t step) {

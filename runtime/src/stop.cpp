@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include "atomic.h"
-#include "model.h"
 #include "status.h"
 
 namespace aotc::rt {
@@ -12,13 +11,6 @@ uint64_t now_ns() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1000000000u + static_cast<uint64_t>(t.tv_nsec);
-}
-
-aotc_status stop_read(const aotc_run_options* given, Stop* out) {
-  aotc_run_options options = AOTC_RUN_OPTIONS_INIT;
-  if (given) RT_TRY(read_options("run options", given, sizeof options, &options));
-  *out = Stop{options.cancel, options.deadline_ns, AOTC_STATUS_OK};
-  return AOTC_STATUS_OK;
 }
 
 bool has_stopped(const Stop& stop) { return load_relaxed(&stop.reason) != AOTC_STATUS_OK; }

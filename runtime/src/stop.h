@@ -15,8 +15,6 @@ struct Stop {
 
 /// CLOCK_MONOTONIC.
 uint64_t now_ns();
-/// Reads the caller's options, which may be null.
-aotc_status stop_read(const aotc_run_options* options, Stop* out);
 /// Something may end the run at all.
 inline bool can_stop(const Stop& stop) { return stop.cancel || stop.deadline_ns; }
 /// Has the run to end? Asks the flag and the clock until the first yes. Any thread.

@@ -12,14 +12,15 @@ namespace server {
 
 struct Request {
   Values in;
+  std::string traceparent;  ///< the request's header, or nothing
   std::promise<Values> out;
 };
 
 /// Requests in order of arrival. take() waits for one and adds those behind it that have its shapes beside their rows; nothing: closed.
 class Queue {
  public:
-  std::future<Values> put(Values in) {
-    Request r{std::move(in), {}};
+  std::future<Values> put(Values in, std::string traceparent) {
+    Request r{std::move(in), std::move(traceparent), {}};
     std::future<Values> out = r.out.get_future();
     {
       const std::lock_guard<std::mutex> lock(mutex_);

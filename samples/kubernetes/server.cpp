@@ -65,7 +65,7 @@ class Artifact : public Engine {
     }
   }
 
-  Values run(int context, Values& in) override {
+  Values run(int context, Values& in, const std::string& traceparent) override {
     aotc::host::Context& c = contexts_[static_cast<size_t>(context)];
     const auto views = [](Values& values, const std::vector<TensorInfo>& infos) {
       std::vector<aotc_tensor> out;
@@ -85,7 +85,9 @@ class Artifact : public Engine {
     Values out;
     for (size_t o = 0; o < shapes.size(); ++o)
       out.push_back({shapes[o], std::vector<unsigned char>(static_cast<size_t>(elements(shapes[o])) * outputs[o].kind->bytes)});
-    check(c.run(from, views(out, infos_.second)));
+    aotc::host::RunOptions options;
+    options.traceparent = traceparent.c_str();
+    check(c.run(from, views(out, infos_.second), options));
     return out;
   }
 

@@ -15,8 +15,9 @@ namespace server {
 struct Engine {
   virtual ~Engine() = default;
   std::vector<Signature> inputs, outputs;
-  /// In the context of this number, from its thread. Throws Refused where the inputs are at fault.
-  virtual Values run(int context, Values& in) = 0;
+  /// In the context of this number, from its thread. traceparent: of the request, the first of several. Throws Refused where the inputs are
+  /// at fault.
+  virtual Values run(int context, Values& in, const std::string& traceparent) = 0;
 };
 
 struct Options {
@@ -133,7 +134,8 @@ class Service {
       if (const std::string* said = from.header(kHead); said && (!number(*said, &head) || head > from.body.size()))
         throw Refused(std::string(kHead) + " is no length of a part of the body");
       Asked asked(from.body, head, engine_.inputs, engine_.outputs);
-      const Values out = queue_.put(std::move(asked.in)).get();
+      const std::string* traceparent = from.header("traceparent");
+      const Values out = queue_.put(std::move(asked.in), traceparent ? *traceparent : std::string()).get();
       Told told = tell(o_.model, asked, out, engine_.outputs);
       if (told.head != told.body.size()) {
         to.type = "application/octet-stream";
@@ -145,8 +147,8 @@ class Service {
     } catch (const std::exception& e) { refuse(to, 500, e.what()); }
   }
 
-  Values run(int context, Values& in) {
-    Values out = engine_.run(context, in);
+  Values run(int context, Values& in, const std::string& traceparent) {
+    Values out = engine_.run(context, in, traceparent);
     ++runs_;
     return out;
   }
@@ -156,7 +158,7 @@ class Service {
       requests_ += static_cast<int64_t>(batch.size());
       if (batch.size() > 1 && together(context, batch)) continue;
       for (Request& r : batch) try {
-          r.out.set_value(run(context, r.in));
+          r.out.set_value(run(context, r.in, r.traceparent));
         } catch (...) { r.out.set_exception(std::current_exception()); }
     }
   }
@@ -176,7 +178,7 @@ class Service {
         in[i].bytes.insert(in[i].bytes.end(), v.bytes.begin(), v.bytes.end());
       }
     const int64_t rows = in[0].shape[0];
-    const Values out = run(context, in);
+    const Values out = run(context, in, batch[0].traceparent);
     for (const Value& v : out)
       if (v.shape.empty() || v.shape[0] != rows) return false;
     std::vector<Values> answers;

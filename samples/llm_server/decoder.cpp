@@ -138,7 +138,8 @@ void Decoder::write_adapter(int64_t row, const std::vector<AdapterRow>& rows) {
   }
 }
 
-aotc::host::Status Decoder::run(const std::vector<Row>& rows, const std::vector<std::pair<int64_t, int64_t>>& wanted) {
+aotc::host::Status Decoder::run(const std::vector<Row>& rows, const std::vector<std::pair<int64_t, int64_t>>& wanted,
+                                const std::string& traceparent) {
   const auto n = static_cast<int64_t>(rows.size()), answers = static_cast<int64_t>(wanted.size());
   int64_t tokens = 0, context = 0;
   for (const Row& r : rows) tokens = std::max(tokens, r.count), context = std::max(context, r.position + r.count);
@@ -159,7 +160,9 @@ aotc::host::Status Decoder::run(const std::vector<Row>& rows, const std::vector<
   std::vector<aotc::host::Tensor> in{tensor(ids_.data(), {n, tokens}), tensor(slots_.data(), {n}),      tensor(positions_.data(), {n}),
                                      tensor(lengths_.data(), {n}),     tensor(span_.data(), {context}), tensor(wanted_.data(), {answers})};
   if (d_.adapters) in.push_back(tensor(adapters_.data(), {n}));
-  return context_.run(in, out);
+  aotc::host::RunOptions options;
+  options.traceparent = traceparent.c_str();
+  return context_.run(in, out, options);
 }
 
 }  // namespace llm

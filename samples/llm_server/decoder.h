@@ -24,8 +24,9 @@ class Decoder {
   Decoder(const std::string& artifact, const Description& description, int threads);
 
   /// Feeds the rows, no two of one slot. wanted: (row, token) of which outputs are asked for, one at least; logits() and hidden() have
-  /// them in this order until the next run.
-  aotc::host::Status run(const std::vector<Row>& rows, const std::vector<std::pair<int64_t, int64_t>>& wanted);
+  /// them in this order until the next run. traceparent: whose run it is.
+  aotc::host::Status run(const std::vector<Row>& rows, const std::vector<std::pair<int64_t, int64_t>>& wanted,
+                         const std::string& traceparent);
   /// Positions [begin, end) of one slot hold what they do in another. False: they could not be copied, and the slot is as it was.
   bool can_copy() const { return can_copy_; }
   bool copy(int64_t to_slot, int64_t from_slot, int64_t begin, int64_t end);

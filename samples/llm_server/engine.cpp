@@ -241,7 +241,7 @@ void Engine::run(const Batch& chosen) {
   }
   const bool none = wanted.empty();
   if (none) wanted.emplace_back(0, 0);  // the program gives one at least
-  const aotc::host::Status status = decoder_.run(rows, wanted);
+  const aotc::host::Status status = decoder_.run(rows, wanted, batch[0]->task.traceparent);
   ++metrics_.runs;
   trimmed_ = false;
   if (!status) {

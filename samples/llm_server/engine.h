@@ -63,6 +63,7 @@ struct Task {
   tok::Decoder::Begin begin;         ///< whether the answer is a text of its own, or goes on with the prompt's
   AdapterPtr adapter;                ///< or null: the model by itself
   std::shared_ptr<Constraint> form;  ///< of the answer, or null. The engine's thread alone uses it
+  std::string traceparent;           ///< the request's header: a run has that of its first sequence
 };
 
 struct Schedule {

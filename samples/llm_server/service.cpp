@@ -83,6 +83,7 @@ void Service::serve(Api api, const httplib::Request& in, httplib::Response& out)
     r->request = parse(api, in.body, d_, tokenizer_, options_.limits, forms_, adapters_);
     r->answer = std::make_unique<Answer>(r->request, d_, tokenizer_, ++requests_);
     std::vector<Task> tasks = r->request.tasks;
+    for (Task& t : tasks) t.traceparent = in.get_header_value("traceparent");
     if (!engine_.submit(std::move(tasks), r->channel)) {
       out.set_header("Retry-After", "1");
       throw ApiError(429, "the queue is full: try again later", {}, "queue_full");

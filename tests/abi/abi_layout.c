@@ -25,7 +25,7 @@
   X(aotc_api, io_count) X(aotc_api, io_get) X(aotc_api, workspace_size) X(aotc_api, context_create) X(aotc_api, context_destroy) \
   X(aotc_api, context_get_info) X(aotc_api, output_bounds) X(aotc_api, run) X(aotc_api, synchronize) X(aotc_api, state_reset) \
   X(aotc_api, state_read) X(aotc_api, state_write) X(aotc_api, context_profile) X(aotc_api, output_sizes) \
-  X(aotc_run_options, struct_size) X(aotc_run_options, deadline_ns) X(aotc_run_options, cancel) X(aotc_api, method_count) \
+  X(aotc_run_options, struct_size) X(aotc_run_options, deadline_ns) X(aotc_run_options, cancel) X(aotc_run_options, traceparent) X(aotc_api, method_count) \
   X(aotc_api, method_get) X(aotc_api, method_io_get) X(aotc_api, method_workspace_size) X(aotc_api, method_output_bounds) \
   X(aotc_api, run_method) X(aotc_api, run_with) X(aotc_state_range, dim) X(aotc_state_range, reserved) X(aotc_state_range, offset) \
   X(aotc_state_range, length) X(aotc_api, state_read_range) X(aotc_api, state_write_range) X(aotc_api, states_layout) \

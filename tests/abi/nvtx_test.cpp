@@ -55,6 +55,33 @@ TEST_CASE("nvtx: a range a run and a step, in the domain aotc") {
   CHECK(told.substr(at) == "pop; ");
 }
 
+TEST_CASE("nvtx: a range with the traceparent of the request around its run, where that is valid") {
+  const Tool tool;
+  Loaded cpu(toy_path("toy_methods")), gpu(toy_path("toy_gpu"));
+  const Current current;
+  Session on_cpu(cpu.api), on_gpu(gpu.api, with_flags(AOTC_CONTEXT_GRAPHS));
+  ToyCall host(3);
+  DeviceCall device(5);
+  REQUIRE(device.run(on_gpu) == AOTC_STATUS_OK);  // the next ones are a graph
+  const std::string valid = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const auto told = [&](bool on_host, const char* header) {
+    aotc_run_options options = AOTC_RUN_OPTIONS_INIT;
+    options.traceparent = header;
+    tool.told();
+    const aotc_api* const api = on_host ? cpu.api : gpu.api;
+    std::vector<aotc_tensor>&in = on_host ? host.in : device.in, &out = on_host ? host.out : device.out;
+    REQUIRE(api->run_with(on_host ? on_cpu.context : on_gpu.context, 0, in.data(), static_cast<int32_t>(in.size()), out.data(),
+                          static_cast<int32_t>(out.size()), &options) == AOTC_STATUS_OK);
+    return tool.told();
+  };
+  for (const bool on_host : {true, false}) {
+    const std::string plain = told(on_host, nullptr);
+    CHECK(plain.rfind("push forward; ", 0) == 0);
+    CHECK(told(on_host, valid.c_str()) == range(valid, plain));
+    CHECK(told(on_host, valid.substr(1).c_str()) == plain);
+  }
+}
+
 TEST_CASE("nvtx: what a GPU's stream is given, and a graph as one") {
   const Tool tool;
   Loaded toy(toy_path("toy_gpu"));

@@ -1,5 +1,10 @@
-// A tool of NVTX as NVTX_INJECTION64_PATH names one: what it is told, as text.
+// A tool of NVTX as NVTX_INJECTION64_PATH names one: what it is told, as text. Where AOTC_NVTX_LOG names a file, the ranges that begin are
+// appended to that instead, a line each, from any thread.
+#include <fcntl.h>
 #include <stdint.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include <cstring>
 #include <string>
@@ -24,6 +29,7 @@ namespace {
 
 std::string told;
 int domain;
+const int log_file = std::getenv("AOTC_NVTX_LOG") ? open(std::getenv("AOTC_NVTX_LOG"), O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
 
 void* create(const char* name) {
   told += std::string("domain ") + name + "; ";
@@ -32,12 +38,16 @@ void* create(const char* name) {
 
 int push(void* in, const Event* e) {
   const bool known = in == &domain && e->version == 3 && e->size == 48 && e->message_type == 1;
+  if (log_file >= 0) {
+    const std::string line = (known ? e->message : "?") + std::string("\n");
+    return write(log_file, line.data(), line.size()) < 0;
+  }
   told += known ? std::string("push ") + e->message + "; " : std::string("?; ");
   return 0;
 }
 
 int pop(void* in) {
-  told += in == &domain ? "pop; " : "?; ";
+  if (log_file < 0) told += in == &domain ? "pop; " : "?; ";
   return 0;
 }
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-ARGUMENTS = {"run__start": ["8", "8", "8", "8"], "run__end": ["8", "8", "8", "-4"], "step__start": ["8", "8", "4", "8"], "step__end": ["8", "8", "4", "8"]}
+ARGUMENTS = {"run__start": ["8", "8", "8", "8", "8"], "run__end": ["8", "8", "8", "-4", "8"], "step__start": ["8", "8", "4", "8"], "step__end": ["8", "8", "4", "8"]}
 
 
 def said(*words, exit_code=0, **kwargs):

@@ -103,3 +103,34 @@ TEST_CASE("aotc.hpp: a model that cannot say what it has is not loaded, and the 
   REQUIRE(Model::linked(get_table, &model));
   CHECK((model.inputs().size() == 4 && model.outputs().size() == 3 && model.methods().size() == 2));
 }
+
+TEST_CASE("aotc.hpp: an artifact that does not know traceparent is not given one, and runs") {
+  using namespace aotc::host;
+  Loaded toy(toy_path());
+  static const char* given;
+  static int calls;
+  for (const size_t size : {offsetof(aotc_api, run_with), offsetof(aotc_api, model_trim), sizeof(aotc_api)}) {
+    INFO(size);
+    g_table = *toy.api;
+    g_table.struct_size = size;
+    g_table.run_with = [](aotc_context*, int32_t, const aotc_tensor*, int32_t, const aotc_tensor*, int32_t, const aotc_run_options* o) {
+      given = o->traceparent;
+      return ++calls, aotc_status{AOTC_STATUS_OK};
+    };
+    given = nullptr;
+    calls = 0;
+    Model model;
+    Context context;
+    Model::linked(get_table, &model).check();
+    model.context(&context).check();
+    ToyCall call(3);
+    RunOptions options;
+    options.traceparent = "the header";
+    context.run(call.in, call.out, options).check();
+    CHECK(calls == (size > offsetof(aotc_api, run_with)));
+    CHECK(call.right() == (calls == 0));
+    CHECK(given == (size == sizeof(aotc_api) ? options.traceparent : nullptr));
+    options.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+    CHECK(context.run(call.in, call.out, options).code == (calls ? AOTC_STATUS_OK : AOTC_STATUS_INCOMPATIBLE));
+  }
+}

@@ -40,6 +40,7 @@ struct Probe {
 struct Hit {
   std::string name;
   std::vector<int64_t> values;
+  std::string request;  ///< of a run's probes: their last argument, a text that stands while the probe is told of
   std::string text(size_t i) const { return reinterpret_cast<const char*>(values[i]); }
 };
 
@@ -100,11 +101,12 @@ inline void on_breakpoint(int, siginfo_t*, void* context) {
   const greg_t* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   for (const Probe& p : traced.probes) {
     if (reinterpret_cast<uintptr_t>(p.at) + 1 != static_cast<uintptr_t>(registers[REG_RIP])) continue;
-    Hit hit{p.name, {}};
+    Hit hit{p.name, {}, {}};
     for (const Argument& a : p.arguments) {
       const int64_t v = registers[a.reg];
       hit.values.push_back(a.bytes == 8 ? v : a.bytes == 4 ? static_cast<uint32_t>(v) : static_cast<int32_t>(v));
     }
+    if (p.name.rfind("run", 0) == 0) hit.request = hit.text(4);
     traced.hits.push_back(hit);  // the thread that runs, not one that a signal took from anything
   }
 }

@@ -19,6 +19,8 @@ import sys
 import urllib.error
 import urllib.request
 
+import traced
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLES = os.path.join(HERE, "..", "..", "samples", "kubernetes")
 VERSIONS = ("1.32.0", "1.35.0")  # since 1.30 a preStop may sleep
@@ -139,7 +141,7 @@ def image(o):
 class Server:
     def __init__(self, words, drain):
         words = [*words, "--host", "127.0.0.1", "--port", "0", "--batch", "8", "--drain", str(drain)]
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]})
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={n: os.environ[n] for n in ("PATH", *traced.VARIABLES) if n in os.environ})
         line = self.process.stdout.readline()
         assert "listening at " in line, line
         self.base = line.split("listening at ")[1].split("/v2")[0]
@@ -294,6 +296,24 @@ def connections(s, one):
     assert s.infer(body)[0] == 200
 
 
+def requests(o):
+    """Runs carry the traceparent of their requests."""
+    log = os.path.join(o.work, "nvtx.log")
+    with traced.nvtx(os.path.abspath(o.nvtx), log):
+        s = Server([o.server, os.path.join(o.work, "net.so")], 0)
+    try:
+        one = dict(json.loads(s.get("/v2/models/net"))["inputs"][0], shape=[1, 8], data=[1.0] * 8)
+
+        def ask(headers):
+            assert s.infer({"inputs": [one]}, **headers)[0] == 200
+
+        traced.check(ask, log)
+    finally:
+        s.process.kill()
+        s.process.wait()
+    print("traceparent of requests reaches their runs")
+
+
 def ends(s, one):
     """At SIGTERM: connections that wait end, a request that has begun is answered."""
     body = json.dumps({"inputs": [one]}).encode()
@@ -316,6 +336,7 @@ if __name__ == "__main__":
     p.add_argument("--server", help="samples/kubernetes/server.cpp, built")
     p.add_argument("--aotc")
     p.add_argument("--work")
+    p.add_argument("--nvtx", help="tests/abi/nvtx_tool.cpp, built")
     p.add_argument("--here", action="store_true", help="with this Python, which has the schemas")
     o = p.parse_args()
     if o.here:
@@ -327,6 +348,7 @@ if __name__ == "__main__":
     if o.server:
         o.aotc, o.server, o.work = map(os.path.abspath, (o.aotc, o.server, o.work))
         image(o)
+        requests(o)
         sys.exit(0)
     sys.path.insert(0, HERE)
     from ray_cluster import python_with_ray

@@ -32,6 +32,7 @@ except ImportError as e:
 import torch
 import transformers
 
+import traced
 from llm_server_adapters import check_adapters
 from llm_server_tokenizers import check_tokenizers
 
@@ -495,6 +496,15 @@ def check_trim(o, folder):
     print("ok   memory of an idle server's weights", flush=True)
 
 
+def check_requests(o, folder):
+    log = os.path.join(o.work, "nvtx.log")
+    with traced.nvtx(os.path.abspath(o.nvtx), log):
+        s = Server(o, folder)
+    traced.check(lambda headers: s.client.completions.create(model="small", prompt=[7, 3, 9], max_tokens=4, extra_headers=headers), log)
+    s.stop()
+    print("ok   runs carry the traceparent of their requests", flush=True)
+
+
 def check_shutdown(o, folder):
     # All answers that run when the signal comes are whole, those too whose last bytes are written when the last token is there. A request that
     # comes later is told so, or finds no server: how many of the four do is the scheduler's choice.
@@ -557,6 +567,7 @@ def main():
     p.add_argument("--aotc", required=True)
     p.add_argument("--server", required=True)
     p.add_argument("--work", required=True)
+    p.add_argument("--nvtx", required=True)
     p.add_argument("--load", type=float, default=5)
     p.add_argument("--clients", type=int, default=32)
     p.add_argument("--schemas", type=int, default=20)
@@ -578,6 +589,7 @@ def main():
     check_prompt_tokens(o, folder)
     check_tokenizers(o, folder, model, lambda *options: Server(o, folder, *options))
     check_trim(o, folder)
+    check_requests(o, folder)
     check_shutdown(o, folder)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh AOTC LIBRARY PYTHON WORK [--driver DIR] [--runtime DIR]: models made beside torch, served by the backend in tritonserver. 77: the server's environment is not there.
+# run.sh AOTC LIBRARY PYTHON WORK [--driver DIR] [--runtime DIR] [--nvtx LIBRARY]: models made beside torch, served by the backend in tritonserver. 77: the server's environment is not there.
 #   AOTC_TRITON_VENV   that environment (default: ~/.cache/aotc/triton, which packaging/setup.sh makes)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 """The backend in a real tritonserver, driven by tritonclient over HTTP and gRPC; the answers are eager PyTorch's (make_models.py).
 
-    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8] [--driver DIR] [--runtime DIR] [--gpu] [part ...]
+    server_test.py --library libtriton_aotc.so --work DIR [--reloads 8] [--driver DIR] [--runtime DIR] [--nvtx LIBRARY] [--gpu] [part ...]
 
 The driver's folder has the emulated GPU's libcuda.so.1, that of the runtime the package aotc_runtime. With --gpu DIR is of make_models.py --cuda, and all
 instances are on the machine's GPUs.
@@ -26,6 +26,7 @@ from tritonclient.utils import InferenceServerException
 
 import gpu_parts
 import sequence_parts
+import trace_parts
 
 
 def exports(o, e):
@@ -432,7 +433,7 @@ def drains(o, s, e):
 PARTS = {"configs": configs, "answers": answers, "batches": batches, "spread": spread, "instances": instances, "refused": refused, **sequence_parts.PARTS, "training": training,
          "streams": streams, "interrupted": interrupted, "bad loads": bad_loads, "reloads": reloads, "versions": versions, "drains": drains}
 ON_GPU = {name: part for name, part in PARTS.items() if name not in ("spread", "interrupted", "drains")} | gpu_parts.PARTS | {"drains": drains}  # CPUs alone, and the last
-APART = {"abandoned": abandoned, "limited": limited, "emulated": gpu_parts.emulated}  # in servers of their own
+APART = {"abandoned": abandoned, "limited": limited, "emulated": gpu_parts.emulated, **trace_parts.APART}  # in servers of their own
 APART_ON_GPU = {"abandoned": abandoned, "limited": limited} | gpu_parts.APART
 
 
@@ -474,6 +475,7 @@ if __name__ == "__main__":
     parser.add_argument("--reloads", type=int, default=8)
     parser.add_argument("--driver", default="")
     parser.add_argument("--runtime", default="", help="folder of the package aotc_runtime")
+    parser.add_argument("--nvtx", default="", help="tests/abi/nvtx_tool.cpp, built")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("parts", nargs="*", help="which parts; default: all")
     main(parser.parse_args())

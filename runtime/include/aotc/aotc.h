@@ -268,12 +268,15 @@ typedef struct aotc_method_info {
 /* Options of one run. Since revision 3. */
 typedef struct aotc_run_options {
   size_t struct_size;
-  uint64_t deadline_ns;  /* nanoseconds of CLOCK_MONOTONIC (std::chrono::steady_clock); 0: none */
-  const int32_t* cancel; /* NULL, or a flag that must exist until the run returns. If any thread sets it to a value other than 0, by an
-                            atomic store, the run ends. aotc only reads it */
+  uint64_t deadline_ns;    /* nanoseconds of CLOCK_MONOTONIC (std::chrono::steady_clock); 0: none */
+  const int32_t* cancel;   /* NULL, or a flag that must exist until the run returns. If any thread sets it to a value other than 0, by an
+                              atomic store, the run ends. aotc only reads it */
+  const char* traceparent; /* NULL, or the traceparent header of the request (W3C Trace Context, as OpenTelemetry's propagators write it):
+                              "00-<trace id>-<parent id>-<flags>". Probes and NVTX ranges of the run show it. Other text is ignored, as
+                              the standard says. Since revision 6 */
 } aotc_run_options;
 #define AOTC_RUN_OPTIONS_INIT \
-  { sizeof(aotc_run_options), 0, NULL }
+  { sizeof(aotc_run_options), 0, NULL, NULL }
 
 /* A part of a state: `length` elements from `offset` on along dimension `dim`. Dimensions without a range in the same call are taken whole.
  * This struct never changes (24 bytes). Since revision 4. */
@@ -444,13 +447,13 @@ typedef struct aotc_api {
   aotc_status (*run_method)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out,
                             int32_t n_out);
 
-  /* As run_method, with a deadline and a cancel flag; options NULL: as run_method. A run that completes has the same bits as run_method.
-   * CANCELLED, DEADLINE_EXCEEDED: the run noticed the flag or the deadline before its last step was done. The outputs are then undefined.
-   * If the run had written no state in place, the states are unchanged; else they are undefined until state_reset or state_write.
-   * last_error says which of the two. A run that ended before its first step changed nothing. CPU: every thread checks before each step,
-   * and within long steps about every 50 us, but not within a unit of a kernel's work (a row or a tile; a whole step if its threads work on
-   * it together, such as a recurrence). The same holds on a pool of the caller. GPU: the host checks before each launch, or before the
-   * launch of a graph. Queued work is completed; with tensors in host memory, the call waits for it. */
+  /* As run_method, with a deadline, a cancel flag and a trace id; options NULL: as run_method. A run that completes has the same bits as
+   * run_method. CANCELLED, DEADLINE_EXCEEDED: the run noticed the flag or the deadline before its last step was done. The outputs are then
+   * undefined. If the run had written no state in place, the states are unchanged; else they are undefined until state_reset or
+   * state_write. last_error says which of the two. A run that ended before its first step changed nothing. CPU: every thread checks before
+   * each step, and within long steps about every 50 us, but not within a unit of a kernel's work (a row or a tile; a whole step if its
+   * threads work on it together, such as a recurrence). The same holds on a pool of the caller. GPU: the host checks before each launch, or
+   * before the launch of a graph. Queued work is completed; with tensors in host memory, the call waits for it. */
   aotc_status (*run_with)(aotc_context* context, int32_t method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
                           const aotc_run_options* options);
 

@@ -147,10 +147,11 @@ struct ContextOptions {
 /// A part of a state: `length` elements from `offset` on along dimension `dim` (-1: the last).
 inline aotc_state_range range(int32_t dim, int64_t offset, int64_t length) { return {dim, 0, offset, length}; }
 
-/// Deadline and cancel flag of a run; the statuses are AOTC_STATUS_DEADLINE_EXCEEDED and AOTC_STATUS_CANCELLED.
+/// Deadline, cancel flag and trace id of a run; the statuses are AOTC_STATUS_DEADLINE_EXCEEDED and AOTC_STATUS_CANCELLED.
 struct RunOptions {
   std::chrono::steady_clock::time_point deadline{};  ///< the epoch: none
   const std::atomic<int32_t>* cancel = nullptr;      ///< set it to a value other than 0 to end the run. Borrowed for the call
+  const char* traceparent = nullptr;                 ///< the W3C header, for tracers; empty or null: none. Borrowed for the call
 };
 static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) && std::atomic<int32_t>::is_always_lock_free, "read as the ABI reads it");
 
@@ -221,12 +222,14 @@ inline Status run(const aotc_api& api, aotc_context* c, const MethodOf& m, const
 }
 inline Status run_with(const aotc_api& api, aotc_context* c, const MethodOf& m, const std::vector<aotc_tensor>& in,
                        const std::vector<aotc_tensor>& out, const RunOptions& options) {
-  if (!AOTC_HAS(&api, run_with)) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than deadlines and cancelling"};
+  const int32_t n_in = static_cast<int32_t>(in.size()), n_out = static_cast<int32_t>(out.size());
   aotc_run_options raw = AOTC_RUN_OPTIONS_INIT;
+  if (options.traceparent && *options.traceparent && aotc_api_revision(&api) >= 6) raw.traceparent = options.traceparent;
   raw.deadline_ns = static_cast<uint64_t>(std::chrono::nanoseconds(options.deadline.time_since_epoch()).count());
   raw.cancel = reinterpret_cast<const int32_t*>(options.cancel);
-  return result(&api,
-                api.run_with(c, m.index, in.data(), static_cast<int32_t>(in.size()), out.data(), static_cast<int32_t>(out.size()), &raw));
+  if (AOTC_HAS(&api, run_with)) return result(&api, api.run_with(c, m.index, in.data(), n_in, out.data(), n_out, &raw));
+  if (raw.deadline_ns || raw.cancel) return {AOTC_STATUS_INCOMPATIBLE, "the artifact is older than deadlines and cancelling"};
+  return run(api, c, m, in.data(), n_in, out.data(), n_out);
 }
 inline Status output_bounds(const aotc_api& api, aotc_context* c, const MethodOf& m, const aotc_tensor* in, int32_t n_in,
                             int64_t* const* shapes, int32_t n_out) {
@@ -315,7 +318,7 @@ class Context {
     latest_ = method.of_.index;
     return detail::run(*api(), context_, method.of_, in, n_in, out, n_out);
   }
-  /// A run with a deadline and a cancel flag (aotc_api.run_with).
+  /// A run with a deadline, a cancel flag, a trace id (aotc_api.run_with).
   Status run(const std::vector<aotc_tensor>& in, const std::vector<aotc_tensor>& out, const RunOptions& options) {
     if (!context_) return nothing();
     latest_ = 0;

@@ -153,7 +153,7 @@ class Context(_native.Context):
     model: Model
 
     def run(self, inputs: Arrays, outputs: Optional[Arrays] = None, *, timeout: Optional[float] = None, cancel: Optional[Cancel] = None,
-            method: Optional[str] = None) -> Any:
+            method: Optional[str] = None, traceparent: Optional[str] = None) -> Any:
         """Computes; returns the outputs.
 
         inputs: in the model's order, by name, or the array itself where there is one. Each exports a buffer (NumPy), DLPack (torch, on
@@ -165,12 +165,14 @@ class Context(_native.Context):
         timeout: seconds; a run that takes longer raises DeadlineExceeded. cancel: a Cancel that any thread may set; the run raises
         Cancelled. Outputs are undefined then, and so may states be: the message says so.
         method: which of Model.methods; None: the first.
+        traceparent: the W3C header of the request that the run is for, as OpenTelemetry's propagators inject it; USDT probes and NVTX ranges
+        of the run have it. One that is malformed is ignored.
         With all tensors on a GPU the call returns when the work is queued on the context's stream.
         """
         word = None if cancel is None else cancel._word
         if outputs is None:
-            return tuple([_array(t) for t in self._run(inputs, None, timeout, word, method)])
-        return self._run(inputs, outputs, timeout, word, method)
+            return tuple([_array(t) for t in self._run(inputs, None, timeout, word, method, traceparent)])
+        return self._run(inputs, outputs, timeout, word, method, traceparent)
 
     def state_read(self, name: str, out: Any = None, part: Optional[Part] = None) -> Any:
         """A copy of the state, or of a part of it ({2: slice(0, 400)}: 400 elements along dimension 2); `out` where that is given."""

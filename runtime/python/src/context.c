@@ -168,19 +168,31 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What may end a run: `timeout` seconds from now, or a word of the memory of `cancel`; each NULL or None: nothing. */
+/* The options of a run, with what they borrow. */
 typedef struct {
   aotc_run_options options;
   Py_buffer word;
-} stop;
-/* 1: something; 0: nothing; -1: an exception is set. */
-static int open_stop(const context* c, PyObject* timeout, PyObject* cancel, stop* s) {
+  PyObject* traceparent;
+} run_options;
+/* What may end it: `timeout` seconds from now, or a word of the memory of `cancel`; which request it is for: `traceparent`, a str, of which
+ * an older artifact is told nothing. Each NULL or None: nothing. 1: something; 0: nothing; -1: an exception is set. */
+static int open_options(const context* c, PyObject* timeout, PyObject* cancel, PyObject* traceparent, run_options* s) {
   const aotc_run_options none = AOTC_RUN_OPTIONS_INIT;
   s->options = none;
   s->word.obj = NULL;
+  s->traceparent = NULL;
   if (timeout == Py_None) timeout = NULL;
   if (cancel == Py_None) cancel = NULL;
-  if (!timeout && !cancel) return 0;
+  if (traceparent && traceparent != Py_None) {
+    if (!PyUnicode_Check(traceparent)) {
+      PyErr_SetString(PyExc_TypeError, "traceparent: expected a str");
+      return -1;
+    }
+    s->traceparent = PyUnicode_AsUTF8String(traceparent);
+    if (!s->traceparent) PyErr_Clear(); /* no header has such characters */
+    if (s->traceparent && aotc_api_revision(api_of(c)) >= 6) s->options.traceparent = PyBytes_AsString(s->traceparent);
+  }
+  if (!timeout && !cancel) return s->options.traceparent ? 1 : 0;
   if (!AOTC_HAS(api_of(c), run_with)) {
     aotc_raise(c->model->module, AOTC_STATUS_INCOMPATIBLE, "the artifact is older than timeouts and cancelling");
     return -1;
@@ -208,30 +220,31 @@ static int open_stop(const context* c, PyObject* timeout, PyObject* cancel, stop
   s->options.cancel = s->word.buf;
   return 1;
 }
-static void close_stop(stop* s) {
+static void close_options(run_options* s) {
   if (s->word.obj) PyBuffer_Release(&s->word);
+  Py_XDECREF(s->traceparent);
 }
 
-static const char* const kRunNames[] = {"inputs", "outputs", "timeout", "cancel", "method", NULL};
+static const char* const kRunNames[] = {"inputs", "outputs", "timeout", "cancel", "method", "traceparent", NULL};
 
 static PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* keywords) {
   context* c = (context*)self;
-  PyObject* given[5] = {NULL, NULL, NULL, NULL, NULL};
+  PyObject* given[6] = {NULL, NULL, NULL, NULL, NULL, NULL};
   call k;
-  stop s;
+  run_options s;
   aotc_status status;
   if (aotc_arguments("run", kRunNames, 1, args, n, keywords, given) != 0 || enter(c) != 0) return NULL;
-  const int may_stop = open_stop(c, given[2], given[3], &s);
-  if (may_stop < 0 || open_call(c, given[4], given[0], given[1], &k) != 0) {
-    close_stop(&s);
+  const int any = open_options(c, given[2], given[3], given[5], &s);
+  if (any < 0 || open_call(c, given[4], given[0], given[1], &k) != 0) {
+    close_options(&s);
     leave(c);
     return NULL;
   }
   Py_BEGIN_ALLOW_THREADS;
-  status = may_stop ? api_of(c)->run_with(c->context, k.method, k.in.tensor, k.in.n, k.out.tensor, k.out.n, &s.options) : run_call(c, &k);
+  status = any ? api_of(c)->run_with(c->context, k.method, k.in.tensor, k.in.n, k.out.tensor, k.out.n, &s.options) : run_call(c, &k);
   Py_END_ALLOW_THREADS;
   c->latest = k.method;
-  close_stop(&s);
+  close_options(&s);
   PyObject* result = NULL;
   if (status != AOTC_STATUS_OK) {
     failed(c, status);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace aotc::triton {
 namespace {
@@ -446,9 +447,12 @@ Status Instance::make_room(aotc::host::Context& context, const Program& program,
 
 Status Instance::run(aotc::host::Context& context, const Program& program, const std::vector<Job*>& group, uint64_t begun,
                      const Tensors& in, const Tensors& out) {
-  aotc::host::Status status;
+  aotc::host::RunOptions options;
+  std::string traceparent;
+  for (size_t i = 0; i < group.size() && traceparent.empty(); ++i) traceparent = group[i]->traceparent();
+  options.traceparent = traceparent.c_str();
+  std::optional<Watch::Run> watched;
   if (AOTC_HAS(context.api(), run_with) && service_.states != States::slots) {
-    aotc::host::RunOptions options;
     uint64_t most = 0;
     const bool all = std::all_of(group.begin(), group.end(), [&](const Job* job) {
       const uint64_t us = job->timeout_us();
@@ -458,12 +462,11 @@ Status Instance::run(aotc::host::Context& context, const Program& program, const
     constexpr uint64_t kLongest = uint64_t{1} << 50;  // in us: later than any end of the program
     if (all && most < kLongest)
       options.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(static_cast<int64_t>(begun + most * 1000)));
-    const Watch::Run watched(*model_.watch, group);
-    options.cancel = &watched.cancelled();
-    status = context.run(program.method, in.views, out.views, options);
-  } else {
-    status = context.run(program.method, in.views, out.views);
+    watched.emplace(*model_.watch, group);
+    options.cancel = &watched->cancelled();
   }
+  aotc::host::Status status = context.run(program.method, in.views, out.views, options);
+  watched.reset();
   if (status && cuda_) {
     const aotc_api& api = *context.api();
     if (const aotc_status code = api.synchronize(context.get()); code != AOTC_STATUS_OK)

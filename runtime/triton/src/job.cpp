@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 namespace aotc::triton {
 namespace {
+
+constexpr const char kTraceparent[] = "traceparent";
 
 const char* type_text(TRITONSERVER_DataType type) {
   constexpr const char* names[] = {"no type", "BOOL",  "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16",
@@ -165,17 +168,34 @@ uint64_t Job::timeout_us() const {
   return us;
 }
 
-int64_t Job::parameter(const char* name, int64_t otherwise) const {
+const void* Job::find_parameter(const char* name, TRITONSERVER_ParameterType wanted) const {
   uint32_t n = 0;
-  if (!of_triton(TRITONBACKEND_RequestParameterCount(request_, &n))) return otherwise;
+  if (!of_triton(TRITONBACKEND_RequestParameterCount(request_, &n))) return nullptr;
   for (uint32_t i = 0; i < n; ++i) {
     const char* key = nullptr;
     TRITONSERVER_ParameterType type = TRITONSERVER_PARAMETER_STRING;
     const void* value = nullptr;
     if (!of_triton(TRITONBACKEND_RequestParameter(request_, i, &key, &type, &value)) || std::strcmp(key, name) != 0) continue;
-    if (type == TRITONSERVER_PARAMETER_INT) return *static_cast<const int64_t*>(value);
+    if (type == wanted) return value;
   }
-  return otherwise;
+  return nullptr;
+}
+
+int64_t Job::parameter(const char* name, int64_t otherwise) const {
+  const void* value = find_parameter(name, TRITONSERVER_PARAMETER_INT);
+  return value ? *static_cast<const int64_t*>(value) : otherwise;
+}
+
+std::string Job::traceparent() const {
+  TRITONSERVER_InferenceTrace* trace = nullptr;
+  const char* context = nullptr;
+  if (TRITONBACKEND_RequestTrace && TRITONSERVER_InferenceTraceContext && of_triton(TRITONBACKEND_RequestTrace(request_, &trace)) &&
+      trace && of_triton(TRITONSERVER_InferenceTraceContext(trace, &context)) && context) {
+    const nlohmann::json span = nlohmann::json::parse(context, nullptr, false);
+    if (span.is_object() && span.contains(kTraceparent) && span[kTraceparent].is_string()) return span[kTraceparent];
+  }
+  const void* header = find_parameter(kTraceparent, TRITONSERVER_PARAMETER_STRING);
+  return header ? static_cast<const char*>(header) : "";
 }
 
 }  // namespace aotc::triton

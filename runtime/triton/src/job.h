@@ -44,6 +44,9 @@ class Job {
   uint64_t timeout_us() const;  ///< 0: none
   /// An integer parameter of the request, else `otherwise`.
   int64_t parameter(const char* name, int64_t otherwise) const;
+  /// Of W3C Trace Context: the server's span where it traces by OpenTelemetry, else a header of the client's that the server forwards as a
+  /// parameter; empty: neither.
+  std::string traceparent() const;
   int64_t rows() const { return inputs.empty() || inputs[0].shape.empty() ? 1 : inputs[0].shape[0]; }
 
   std::vector<Input> inputs;
@@ -53,6 +56,8 @@ class Job {
  private:
   Status read(const Program& program, bool batched, TRITONSERVER_MemoryType preferred, int64_t preferred_id);
   Status read_input(const Tensor& tensor, bool batched, TRITONSERVER_MemoryType preferred, int64_t preferred_id, Input* out) const;
+  /// nullptr: the request has no parameter of this name and type.
+  const void* find_parameter(const char* name, TRITONSERVER_ParameterType type) const;
   TRITONBACKEND_Request* request_ = nullptr;
   TRITONBACKEND_ModelInstance* instance_ = nullptr;
   TRITONBACKEND_Response* response_ = nullptr;

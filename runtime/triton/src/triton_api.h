@@ -9,6 +9,7 @@
 extern "C" {
 
 struct TRITONSERVER_Error;
+struct TRITONSERVER_InferenceTrace;
 struct TRITONSERVER_Message;
 struct TRITONBACKEND_Backend;
 struct TRITONBACKEND_BackendAttribute;
@@ -125,6 +126,10 @@ AotcTritonResult TRITONBACKEND_RequestParameterCount(TRITONBACKEND_Request* requ
 /* *value: a char string, int64_t or bool, by *type. */
 AotcTritonResult TRITONBACKEND_RequestParameter(TRITONBACKEND_Request* request, uint32_t i, const char** name,
                                                 TRITONSERVER_ParameterType* type, const void** value);
+/* Of servers from 24.01 on; null in others. *trace: null where the request is not traced. *context: the server's span as OpenTelemetry's
+ * propagator writes it, {"traceparent": ..} as JSON, where it traces by OpenTelemetry; lives as long as the request. */
+__attribute__((weak)) AotcTritonResult TRITONBACKEND_RequestTrace(TRITONBACKEND_Request* request, TRITONSERVER_InferenceTrace** trace);
+__attribute__((weak)) AotcTritonResult TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace* trace, const char** context);
 AotcTritonResult TRITONBACKEND_RequestRelease(TRITONBACKEND_Request* request, uint32_t flags);
 AotcTritonResult TRITONBACKEND_InputProperties(TRITONBACKEND_Input* input, const char** name, TRITONSERVER_DataType* type,
                                                const int64_t** shape, uint32_t* rank, uint64_t* bytes, uint32_t* buffers);

@@ -37,7 +37,7 @@ class Sequences : public Engine {
     inputs.push_back({"sequence", &kind_named("INT64"), {3}});
   }
 
-  Values run(int, Values& in) override {
+  Values run(int, Values& in, const std::string&) override {
     int64_t sequence[3] = {};
     if (in.back().bytes.size() != sizeof sequence) throw Refused("sequence: expected three numbers");
     std::memcpy(sequence, in.back().bytes.data(), sizeof sequence);
