@@ -122,10 +122,8 @@ class Search {
             "an artifact that is built from this archive with the same options, by this aotc, gives what it should: this one was built "
             "from "
             "other weights, another program or kernels, by another version, or its choices of kernels differ";
-      else if (const auto value = first(t->name); !value.empty())
-        tell(d, value);
       else
-        tell(d, first_fused(t->name));
+        tell(d, first(t->name));
     } catch (const TooManyBuilds&) { d.note = fmt::format("the search ended after {} builds", kMostBuilds); }
     for (const std::string& v : tried_) d.around.push_back(rows_.at(v));
     d.builds = builds_;
@@ -200,10 +198,9 @@ class Search {
     }
   }
 
-  /// A value that departs and whose operands do not, from a result that does; empty where none does once values are outputs.
+  /// A value that departs and whose operands do not, from a result that does.
   std::string first(std::string bad) {
     std::set<std::string> right, before_right;
-    bool any = false;
     for (;;) {
       Names open;
       for (const std::string& v : flow_.before(bad))
@@ -214,12 +211,12 @@ class Search {
         if (flow_.node(bad)) beside.push_back(bad);
         const Judged j = judged(beside, false);
         const auto wrong = std::find_if(beside.begin(), beside.end(), [&](const std::string& v) { return departs(j.values.at(v)); });
-        if (wrong == beside.end()) return any ? bad : "";
+        if (wrong == beside.end()) return first_fused(bad);
         if (*wrong == bad) {
           last_ = j;
           return bad;
         }
-        bad = *wrong, any = true;
+        bad = *wrong;
         right.clear(), before_right.clear();
         continue;
       }
@@ -232,7 +229,7 @@ class Search {
         for (const std::string& w : flow_.before(v)) before_right.insert(w);
       }
       if (wrong == probes.end()) continue;
-      bad = *wrong, any = true;
+      bad = *wrong;
       // Only what comes before a value that is right and itself before this one is passed over.
       before_right.clear();
       const Names earlier = flow_.before(bad);
@@ -251,7 +248,8 @@ class Search {
     return out;
   }
 
-  /// The first value that departs where the program ends with it and nothing before it is an output.
+  /// The first value that departs where the program ends with it and nothing before it is an output: of one that departs, and does not
+  /// beside its operands.
   std::string first_fused(const std::string& result) {
     Names values = flow_.before(result);
     values.push_back(result);

@@ -1,10 +1,13 @@
 /* A libcuda.so.1 whose device is the host: kernels compiled for the host over emulator.h, from the shared object that AOTC_EMULATED_KERNELS
- * names, whatever image is loaded. For tests/gpu/emulate.py. Device memory lies between guards that are checked when it is freed. */
+ * names, whatever image is loaded; where it names none, the images are such shared objects themselves (host_nvrtc.c). For
+ * tests/gpu/emulate.py. Device memory lies between guards that are checked when it is freed. */
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tensor_map.h"
 
@@ -86,11 +89,22 @@ int cuStreamSynchronize(void* stream) { return (void)stream, OK; }
 int cuStreamBeginCapture_v2(void* stream, int mode) { return (void)stream, (void)mode, INVALID_VALUE; }
 int cuStreamEndCapture(void* stream, void** graph) { return (void)stream, *graph = NULL, INVALID_VALUE; }
 
+/* A shared object ends with its section headers. */
+static void* open_image(const void* image) {
+  const Elf64_Ehdr* e = image;
+  char path[] = "/tmp/aotc_emulated_XXXXXX"; /* each its own: dlopen knows what is open by the name */
+  void* module = NULL;
+  if (memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_machine != EM_X86_64) return NULL;
+  const size_t bytes = e->e_shoff + (size_t)e->e_shnum * e->e_shentsize;
+  const int file = mkstemp(path);
+  if (file >= 0 && write(file, image, bytes) == (ssize_t)bytes) module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (file >= 0) close(file), unlink(path);
+  return module;
+}
 int cuModuleLoadData(void** module, const void* image) {
   const char* path = getenv("AOTC_EMULATED_KERNELS");
-  (void)image;
-  *module = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (!*module) fprintf(stderr, "emulated GPU: %s\n", path ? dlerror() : "AOTC_EMULATED_KERNELS is not set");
+  *module = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : open_image(image);
+  if (!*module) fprintf(stderr, "emulated GPU: %s\n", path ? dlerror() : "AOTC_EMULATED_KERNELS is not set, and the image is none of the host's");
   return *module ? OK : NOT_FOUND;
 }
 int cuModuleUnload(void* module) { return dlclose(module), OK; }

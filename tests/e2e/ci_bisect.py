@@ -1,4 +1,5 @@
-"""verify --bisect: an operator whose kernel is wrong, amid others, is named with its line, and what it took and gave is written."""
+"""verify --bisect: an operator whose kernel is wrong, amid others, is named with its line, and what it took and gave is written; so is one that the
+compiler gets wrong only where it is fused."""
 import json
 import os
 import sys
@@ -8,6 +9,7 @@ import torch
 from ci_case import test
 from torch import nn
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 OPERATORS = '''
 import torch
 
@@ -65,6 +67,11 @@ def deep(c, name="deep", seed=0, **kwargs):
     return c.exported(name, Deep(**kwargs).eval(), torch.randn(4, 16), dynamic_shapes=rows, seed=seed)
 
 
+def line_of(text):
+    with open(__file__) as f:
+        return 1 + next(i for i, line in enumerate(f) if text in line)
+
+
 @test
 def bisect_names_a_wrong_operator(c):
     module, kernels = operators(c)
@@ -73,13 +80,19 @@ def bisect_names_a_wrong_operator(c):
     words = ("verify", so, "--against", pt2, "--torch-module", module)
     said = c.run(*words, "--bisect", c.at("no"), exit_code=2).stderr
     assert "ci::squash" in said and "--kernels" in said, said
-    told = c.json("verify", *words, "--bisect", c.at("found"), "--kernels", kernels, exit_code=1)
+    found = named(c, words, kernels)
+    text = c.run(*words, "--bisect", c.at("found"), "--kernels", kernels, "--quiet", exit_code=1).stdout
+    assert f"ci_bisect.py:{line_of('the line to be named')}" in text and "ci.squash.default" in text, text
+    assert found["builds"] < 8, found
+
+
+def named(c, words, kernels, **kwargs):
+    """What is found of `deep`, by `verify` with these words."""
+    told = c.json("verify", *words, "--bisect", c.at("found"), "--kernels", kernels, exit_code=1, **kwargs)
     (found,) = told["bisect"]
-    with open(__file__) as f:
-        line = 1 + next(i for i, text in enumerate(f) if "the line to be named" in text)
     assert found["operator"] == "ci.squash.default" and found["module"] == "blocks.2", found
-    assert f"ci_bisect.py:{line} in forward" in found["source"] and not found["error"]["pass"], found
-    assert found["error"]["err_aotc"] > found["error"]["limit"] and found["builds"] < 8 and "note" not in found, found
+    assert f"ci_bisect.py:{line_of('the line to be named')} in forward" in found["source"] and not found["error"]["pass"], found
+    assert found["error"]["err_aotc"] > found["error"]["limit"] and "note" not in found, found
     # All that lies before it is right.
     names = [v["name"] for v in found["values"]]
     assert all(v["pass"] for v in found["values"][: names.index(found["value"])]), found["values"]
@@ -92,8 +105,53 @@ def bisect_names_a_wrong_operator(c):
         assert json.load(f)["operator"] == "ci.squash.default"
     assert set(found["files"]) >= {c.at("found", "inputs", "x.npy"), c.at("found", "departure.json")}
     assert sorted(os.listdir(c.at("found"))) == ["departure.json", "expected", "got", "inputs"]  # nothing else is left
-    text = c.run(*words, "--bisect", c.at("found"), "--kernels", kernels, "--quiet", exit_code=1).stdout
-    assert f"ci_bisect.py:{line}" in text and "ci.squash.default" in text, text
+    return found
+
+
+class Fused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        y = self.up(x).tanh()
+        z = y * 1.375  # wrong where it is fused
+        return self.down(z + y.sigmoid()).softmax(-1)
+
+
+# Of a kernel that computes the hyperbolic tangent and stores one value, 1.375 is 1.4375: as long as its values are not outputs.
+FUSED = {"where": r"\A(?!.*\bst\(.*\bst\().*v_tanh", "old": "kf(0x1.6p+0f)", "new": "kf(0x1.7p+0f)"}
+FUSED_ON_GPU = {"where": r"\A(?!.*\] = v\d+;.*\] = v\d+;).*op_tanh", "old": "= 0x1.6p+0f", "new": "= 0x1.7p+0f"}
+
+
+def wrong_compiler(*compiler):
+    return " ".join([sys.executable, os.path.join(HERE, "miscompiler.py"), *compiler])
+
+
+def named_where_fused(c, env, *target):
+    """Builds with the compiler of `env`, which is wrong, and what is found."""
+    env = dict(env, XDG_CACHE_HOME=c.at("cache"))  # no object of it goes where others look
+    pt2, so = c.exported("fused", Fused().eval(), torch.randn(4, 16)), c.at("fused.so")
+    c.run("build", pt2, "-o", so, "--quiet", *target, env=env)
+    words = ("verify", so, "--against", pt2, "--samples", "1", "--bisect", c.at("found"))
+    (found,) = c.json("verify", *words, exit_code=1, env=env)["bisect"]
+    assert found["operator"] == "aten.mul.Tensor" and f"ci_bisect.py:{line_of('wrong where it is fused')} in forward" in found["source"], found
+    assert "fused with its operands" in found["note"] and not found["error"]["pass"] and found["builds"] < 16, found
+    rows = {v["name"]: v["pass"] for v in found["values"]}
+    assert rows["tanh"] and rows["linear"] and rows["sigmoid"] and not rows["mul"], found["values"]
+    x = np.load(c.at("found", "inputs", "self.npy"))
+    np.testing.assert_allclose(np.load(c.at("found", "expected", "mul.eager.npy")), x * np.float32(1.375), rtol=1e-6)
+    np.testing.assert_allclose(np.load(c.at("found", "got", "mul.npy")), x * np.float32(1.4375), rtol=1e-4, atol=1e-6)
+    # By a compiler that is right the same program passes, and the artifact is told to be another.
+    c.run("build", pt2, "-o", c.at("right.so"), "--quiet", *target, env=(right := dict(env, MISCOMPILE=json.dumps({"where": r"\Z.", "old": "", "new": ""}), XDG_CACHE_HOME=c.at("right"))))
+    c.run("verify", c.at("right.so"), "--against", pt2, "--samples", "1", env=right)
+    (found,) = c.json("verify", *words, exit_code=1, env=right)["bisect"]
+    assert found["builds"] == 1 and "gives what it should" in found["note"], found
+
+
+@test
+def bisect_of_fused_code(c):
+    named_where_fused(c, dict(os.environ, CXX=wrong_compiler(os.environ.get("CXX", "g++")), MISCOMPILE=json.dumps(FUSED)), "--cpu", "avx2")
 
 
 @test
