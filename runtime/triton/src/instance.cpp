@@ -11,6 +11,10 @@ namespace {
 
 constexpr uint64_t kWorthwhile = 200000;  // ns of a run that is divided: waking a thread and waiting for it costs tens of thousands
 
+/// GPUs that are lost to this process, a bit each by their number.
+std::atomic<uint64_t> lost_gpus{0};
+uint64_t bit_of(const Cuda& gpu) { return uint64_t{1} << gpu.device() % 64; }
+
 int32_t cpus() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -113,7 +117,8 @@ Status Instance::new_context(aotc::host::Context* out) const {
 }
 
 Status Instance::ready() const {
-  return lost_ ? unavailable("the GPU is lost to this process: only a new process of the server can use it again") : Status{};
+  if (!cuda_ || !(lost_gpus & bit_of(*cuda_))) return {};
+  return unavailable("the GPU is lost to this process: only a new process of the server can use it again");
 }
 
 Status Instance::context_for(const Job& job, aotc::host::Context** out) {
@@ -178,9 +183,9 @@ void Instance::execute(TRITONBACKEND_Request** requests, uint32_t n) {
 }
 
 void Instance::serve(std::vector<Job>& jobs, uint64_t start) {
-  if (lost_) {
+  if (const Status s = ready(); !s) {
     for (Job& job : jobs)
-      if (job.status) job.status = ready();
+      if (job.status) job.status = s;
     return;
   }
   std::vector<Job*> left;
@@ -473,7 +478,7 @@ Status Instance::run(aotc::host::Context& context, const Program& program, const
       status = {code, std::string(api.status_name(code)) + ": " + api.last_error()};
   }
   Status s = of_aotc(status, status.code == AOTC_STATUS_DEADLINE_EXCEEDED ? "the request's timeout has passed" : "");
-  lost_ |= s.lost;
+  if (s.lost && cuda_) lost_gpus |= bit_of(*cuda_);
   undefined_ = status.code == AOTC_STATUS_WRONG_STATE;
   return s;
 }

@@ -30,7 +30,7 @@ class Instance {
   ~Instance();
   /// Serves the requests, all of which it takes.
   void execute(TRITONBACKEND_Request** requests, uint32_t n);
-  /// UNAVAILABLE once the device is lost to this process.
+  /// UNAVAILABLE once the device is lost to this process, whichever instance met that. Any thread.
   Status ready() const;
 
  private:
@@ -101,7 +101,6 @@ class Instance {
   std::vector<Place> made_;  ///< outputs that the response has and the run cannot write in place
   Helper helper_;            ///< works for the model's other instances
   bool helps_ = false;
-  bool lost_ = false;
   bool undefined_ = false;  ///< the last run did not begin, since states are undefined after an earlier one
 };
 
