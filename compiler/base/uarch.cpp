@@ -12,6 +12,7 @@
 #include "base/diagnostic.h"
 #include "base/file.h"
 #include "base/parts.h"
+#include "base/words.h"
 
 namespace aotc {
 namespace {
@@ -83,11 +84,11 @@ bool read_number(std::string_view text, double& out) {
 }
 
 /// Numbers are divided by and multiplied with each other: none is nothing but for these, and none beyond any machine's.
-constexpr std::string_view kMayBeNothing[] = {"halves_vectors", "window_ns"};
+constexpr std::string_view kMayBeNothing = "halves_vectors window_ns";
 constexpr double kLeast = 1e-6, kMost = 1e7;
 constexpr double kMostCount = double(int64_t{1} << 40);
 bool in_bounds(const NumberRow& r, double value) {
-  if (value == 0) return std::find(std::begin(kMayBeNothing), std::end(kMayBeNothing), r.name) != std::end(kMayBeNothing);
+  if (value == 0) return has_word(kMayBeNothing, r.name);
   return value >= kLeast && value <= (r.is_count() ? kMostCount : kMost);
 }
 

@@ -138,12 +138,9 @@ constexpr RuleRow kRows[] = {
     {"aten.softshrink.default", activation<softshrink>},
     {"aten.hardshrink.default", hardshrink},
     {"aten.threshold.default", threshold},
-    {"aten.prelu.default", prelu},
-    {"aten._prelu_kernel.default", prelu},
+    {"aten.prelu.default aten._prelu_kernel.default", prelu},
     {"aten.glu.default", glu},
-    {"aten.rrelu.default", rrelu},
-    {"aten.rrelu_with_noise.default", rrelu},
-    {"aten.rrelu_with_noise_functional.default", rrelu},
+    {"aten.rrelu.default aten.rrelu_with_noise.default aten.rrelu_with_noise_functional.default", rrelu},
 };
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/words.h"
 #include "decompose/bits.h"
 #include "decompose/complex.h"
 #include "decompose/indexing.h"
@@ -93,50 +94,23 @@ ValueId diagonal(Rule& r, ValueId xv, ValueId v, size_t) {
 }
 
 struct Row {
-  std::string_view view;
+  std::string_view views;
   ValueId (*back)(Rule&, ValueId, ValueId, size_t);
 };
 constexpr Row kRows[] = {
-    {"view", reshaped},
-    {"view_as", reshaped},
-    {"_unsafe_view", reshaped},
-    {"_reshape_alias", reshaped},
-    {"squeeze", reshaped},
-    {"unsqueeze", reshaped},
-    {"unflatten", reshaped},
-    {"atleast_1d", reshaped},
-    {"atleast_2d", reshaped},
-    {"atleast_3d", reshaped},
-    {"reshape", reshaped},
-    {"reshape_as", reshaped},
-    {"flatten", reshaped},
-    {"ravel", reshaped},
-    {"sum_to_size", reshaped},
-    {"permute", permuted},
-    {"transpose", permuted},
-    {"swapaxes", permuted},
-    {"swapdims", permuted},
-    {"t", permuted},
-    {"mT", permuted},
-    {"numpy_T", permuted},
+    {"view view_as _unsafe_view _reshape_alias squeeze unsqueeze unflatten atleast_1d atleast_2d atleast_3d reshape reshape_as flatten "
+     "ravel sum_to_size",
+     reshaped},
+    {"permute transpose swapaxes swapdims t mT numpy_T", permuted},
     {"select", selected},
-    {"slice", sliced},
-    {"narrow", sliced},
-    {"split", piece},
-    {"split_with_sizes", piece},
-    {"unsafe_split", piece},
-    {"unsafe_split_with_sizes", piece},
-    {"chunk", piece},
-    {"unsafe_chunk", piece},
+    {"slice narrow", sliced},
+    {"split split_with_sizes unsafe_split unsafe_split_with_sizes chunk unsafe_chunk", piece},
     {"unbind", unbound},
     {"diagonal", diagonal},
-    {"conj", conjugated},
-    {"_conj", conjugated},
-    {"mH", conjugate_transposed},
-    {"adjoint", conjugate_transposed},
-    {"matrix_H", conjugate_transposed},
+    {"conj _conj", conjugated},
+    {"mH adjoint matrix_H", conjugate_transposed},
 };
-constexpr std::string_view kConjugate[] = {"conj", "_conj", "mH", "adjoint", "matrix_H"};
+constexpr std::string_view kConjugate = "conj _conj mH adjoint matrix_H";
 
 bool windows_overlap(Rule& r) {
   const std::optional<int64_t> size = r.sym("size").as_const();
@@ -165,31 +139,30 @@ bool strides_overlap(Rule& r) {
 bool expanded(Rule&) { return true; }
 
 struct OverlapRow {
-  std::string_view view;
+  std::string_view views;
   bool (*overlaps)(Rule&);
 };
 constexpr OverlapRow kOverlaps[] = {
-    {"unfold", windows_overlap}, {"as_strided", strides_overlap}, {"expand", expanded},   {"expand_as", expanded},
-    {"broadcast_to", expanded},  {"broadcast_tensors", expanded}, {"meshgrid", expanded},
+    {"unfold", windows_overlap},
+    {"as_strided", strides_overlap},
+    {"expand expand_as broadcast_to broadcast_tensors meshgrid", expanded},
 };
 
 }  // namespace
 
-bool conjugates(const Rule& r) {
-  return r.pairs && std::find(std::begin(kConjugate), std::end(kConjugate), base_name(r.node.target)) != std::end(kConjugate);
-}
+bool conjugates(const Rule& r) { return r.pairs && has_word(kConjugate, base_name(r.node.target)); }
 
 bool may_overlap(Rule& r) {
   const std::string_view name = base_name(r.node.target);
   return std::any_of(std::begin(kOverlaps), std::end(kOverlaps),
-                     [&](const OverlapRow& row) { return row.view == name && row.overlaps(r); });
+                     [&](const OverlapRow& row) { return has_word(row.views, name) && row.overlaps(r); });
 }
 
 ValueId write_back(Rule& r, ValueId operand, ValueId updated, size_t result) {
   const std::string_view name = base_name(r.node.target);
   if (r.b.type(operand).dtype != r.b.type(updated).dtype) return retyped({r.b, updated}, r.b.type(operand).dtype);
   for (const Row& row : kRows)
-    if (row.view == name) return row.back(r, operand, updated, result);
+    if (has_word(row.views, name)) return row.back(r, operand, updated, result);
   return kNone<ValueId>;
 }
 

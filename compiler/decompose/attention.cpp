@@ -121,13 +121,11 @@ void safe_softmax(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.scaled_dot_product_attention.default", sdpa},
-    {"aten._scaled_dot_product_attention_math.default", sdpa},
-    {"aten._scaled_dot_product_flash_attention_for_cpu.default", sdpa_flash},
-    {"aten._scaled_dot_product_flash_attention.default", sdpa_flash},
-    {"aten._scaled_dot_product_efficient_attention.default", sdpa_bias},
-    {"aten._scaled_dot_product_cudnn_attention.default", sdpa_bias},
-    {"aten._scaled_dot_product_fused_attention_overrideable.default", sdpa_bias},
+    {"aten.scaled_dot_product_attention.default aten._scaled_dot_product_attention_math.default", sdpa},
+    {"aten._scaled_dot_product_flash_attention_for_cpu.default aten._scaled_dot_product_flash_attention.default", sdpa_flash},
+    {"aten._scaled_dot_product_efficient_attention.default aten._scaled_dot_product_cudnn_attention.default "
+     "aten._scaled_dot_product_fused_attention_overrideable.default",
+     sdpa_bias},
     {"aten._safe_softmax.default", safe_softmax},
 };
 }  // namespace

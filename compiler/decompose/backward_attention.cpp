@@ -75,11 +75,10 @@ void attention(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default", attention},
-    {"aten._scaled_dot_product_flash_attention_backward.default", attention},
-    {"aten._scaled_dot_product_efficient_attention_backward.default", attention},
-    {"aten._scaled_dot_product_cudnn_attention_backward.default", attention},
-    {"aten._scaled_dot_product_fused_attention_overrideable_backward.default", attention},
+    {"aten._scaled_dot_product_flash_attention_for_cpu_backward.default aten._scaled_dot_product_flash_attention_backward.default "
+     "aten._scaled_dot_product_efficient_attention_backward.default aten._scaled_dot_product_cudnn_attention_backward.default "
+     "aten._scaled_dot_product_fused_attention_overrideable_backward.default",
+     attention},
 };
 }  // namespace
 

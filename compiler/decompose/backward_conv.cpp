@@ -286,8 +286,7 @@ void convolution(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.convolution_backward.default", convolution},
-    {"aten.convolution_backward_overrideable.default", convolution},
+    {"aten.convolution_backward.default aten.convolution_backward_overrideable.default", convolution},
 };
 }  // namespace
 

@@ -80,8 +80,7 @@ constexpr RuleRow kRows[] = {
     {"aten.huber_loss_backward.default", huber},
     {"aten.soft_margin_loss_backward.default", soft_margin},
     {"aten.binary_cross_entropy_backward.default", bce},
-    {"aten.nll_loss_backward.default", nll},
-    {"aten.nll_loss2d_backward.default", nll},
+    {"aten.nll_loss_backward.default aten.nll_loss2d_backward.default", nll},
 };
 }  // namespace
 

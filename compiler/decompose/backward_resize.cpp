@@ -84,12 +84,10 @@ constexpr RuleRow kRows[] = {
     {"aten.upsample_bilinear2d_backward.default", linear<2>},
     {"aten.upsample_trilinear3d_backward.default", linear<3>},
     {"aten.upsample_bicubic2d_backward.default", bicubic},
-    {"aten.reflection_pad1d_backward.default", pad<PadMode::reflect>},
-    {"aten.reflection_pad2d_backward.default", pad<PadMode::reflect>},
-    {"aten.reflection_pad3d_backward.default", pad<PadMode::reflect>},
-    {"aten.replication_pad1d_backward.default", pad<PadMode::replicate>},
-    {"aten.replication_pad2d_backward.default", pad<PadMode::replicate>},
-    {"aten.replication_pad3d_backward.default", pad<PadMode::replicate>},
+    {"aten.reflection_pad1d_backward.default aten.reflection_pad2d_backward.default aten.reflection_pad3d_backward.default",
+     pad<PadMode::reflect>},
+    {"aten.replication_pad1d_backward.default aten.replication_pad2d_backward.default aten.replication_pad3d_backward.default",
+     pad<PadMode::replicate>},
 };
 }  // namespace
 

@@ -160,15 +160,11 @@ void bincount(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.nonzero.default", nonzero_rows},
-    {"aten.argwhere.default", nonzero_rows},
-    {"aten.nonzero_numpy.default", nonzero_columns},
-    {"aten.where.default", nonzero_columns},
+    {"aten.nonzero.default aten.argwhere.default", nonzero_rows},
+    {"aten.nonzero_numpy.default aten.where.default", nonzero_columns},
     {"aten.masked_select.default", masked_select},
-    {"aten._unique2.default", unique},
-    {"aten.unique_dim.default", unique},
-    {"aten.unique_consecutive.default", unique_consecutive},
-    {"aten.unique_dim_consecutive.default", unique_consecutive},
+    {"aten._unique2.default aten.unique_dim.default", unique},
+    {"aten.unique_consecutive.default aten.unique_dim_consecutive.default", unique_consecutive},
     {"aten.nonzero_static.default", nonzero_static},
     {"aten.bincount.default", bincount},
 };

@@ -16,24 +16,11 @@ void to_result_type(Rule& r) {
 void view_dtype(Rule& r) { r.set(retyped(tensor(r, "self"), r.meta_result().dtype)); }
 
 constexpr RuleRow kRows[] = {
-    {"aten.to.dtype", to_result_type},
-    {"aten.to.device", to_result_type},
-    {"aten.to.dtype_layout", to_result_type},
-    {"aten.to.other", to_result_type},
-    {"aten.to.prim_Device", to_result_type},
-    {"aten.to.prim_dtype", to_result_type},
-    {"aten.to.prim_other", to_result_type},
-    {"aten._to_copy.default", to_result_type},
-    {"aten.type_as.default", to_result_type},
-    {"aten._cast_Float.default", to_result_type},
-    {"aten._cast_Half.default", to_result_type},
-    {"aten._cast_Int.default", to_result_type},
-    {"aten._cast_Long.default", to_result_type},
-    {"aten.float.default", to_result_type},
-    {"prims.convert_element_type.default", to_result_type},
-    {"prims.device_put.default", to_result_type},
-    {"aten.view.dtype", view_dtype},
-    {"prims.view_of_dtype.default", view_dtype},
+    {"aten.to.dtype aten.to.device aten.to.dtype_layout aten.to.other aten.to.prim_Device aten.to.prim_dtype aten.to.prim_other "
+     "aten._to_copy.default aten.type_as.default aten._cast_Float.default aten._cast_Half.default aten._cast_Int.default "
+     "aten._cast_Long.default aten.float.default prims.convert_element_type.default prims.device_put.default",
+     to_result_type},
+    {"aten.view.dtype prims.view_of_dtype.default", view_dtype},
 };
 }  // namespace
 

@@ -1,5 +1,4 @@
 // Complex tensors as real ones with a last dim of 2 (real, imaginary): views and copies carry the pair along, arithmetic takes it apart.
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -200,102 +199,49 @@ void linear(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.view_as_complex.default", same},
-    {"aten.view_as_real.default", same},
+    {"aten.view_as_complex.default aten.view_as_real.default", same},
     {"aten.complex.default", make_complex},
     {"aten.polar.default", polar},
-    {"aten.mul.Tensor", mul},
-    {"aten.mul.Scalar", mul},
+    {"aten.mul.Tensor aten.mul.Scalar", mul},
     {"aten.div.Tensor", div},
     {"aten.add.Tensor", sum_of_two<Op::add>},
     {"aten.sub.Tensor", sum_of_two<Op::sub>},
-    {"aten.mean.default", mean},
-    {"aten.mean.dim", mean},
+    {"aten.mean.default aten.mean.dim", mean},
     {"aten.neg.default", neg},
-    {"aten.conj.default", conj},
-    {"aten._conj.default", conj},
-    {"aten.conj_physical.default", conj},
-    {"aten._conj_physical.default", conj},
+    {"aten.conj.default aten._conj.default aten.conj_physical.default aten._conj_physical.default", conj},
     {"aten.real.default", take_part<0>},
     {"aten.imag.default", take_part<1>},
     {"aten.abs.default", abs_of},
     {"aten.angle.default", angle},
-    {"aten.to.dtype", convert},
-    {"aten.to.device", convert},
-    {"aten.to.dtype_layout", convert},
-    {"aten._to_copy.default", convert},
+    {"aten.to.dtype aten.to.device aten.to.dtype_layout aten._to_copy.default", convert},
     {"aten.view.dtype", view_dtype},
     {"aten.permute.default", permute},
-    {"aten.t.default", transpose_last},
-    {"aten.mT.default", transpose_last},
+    {"aten.t.default aten.mT.default", transpose_last},
     {"aten.linear.default", linear},
-    {"aten.addmm.default", added_product},
-    {"aten.baddbmm.default", added_product},
-    {"aten.matmul.default", product},
-    {"aten.mm.default", product},
-    {"aten.bmm.default", product},
-    {"aten.mv.default", product},
+    {"aten.addmm.default aten.baddbmm.default", added_product},
+    {"aten.matmul.default aten.mm.default aten.bmm.default aten.mv.default", product},
     {"aten._assert_tensor_metadata.default", nothing},
 };
 
 /// Rules for real tensors that move elements or are linear in them: the pair rides along.
-constexpr std::string_view kCarried[] = {
-    "aten.alias.default",
-    "aten.detach.default",
-    "aten.clone.default",
-    "aten.contiguous.default",
-    "aten.lift_fresh_copy.default",
-    "aten.resolve_conj.default",
-    "aten.resolve_neg.default",
-    "aten.view.default",
-    "aten._unsafe_view.default",
-    "aten.reshape.default",
-    "aten.flatten.using_ints",
-    "aten.unflatten.int",
-    "aten.squeeze.default",
-    "aten.squeeze.dim",
-    "aten.squeeze.dims",
-    "aten.unsqueeze.default",
-    "aten.expand.default",
-    "aten.view_as.default",
-    "aten.reshape_as.default",
-    "aten.transpose.int",
-    "aten.select.int",
-    "aten.slice.Tensor",
-    "aten.narrow.default",
-    "aten.split.Tensor",
-    "aten.split.sizes",
-    "aten.split_with_sizes.default",
-    "aten.chunk.default",
-    "aten.unbind.int",
-    "aten.cat.default",
-    "aten.stack.default",
-    "aten.flip.default",
-    "aten.pad.default",
-    "aten.constant_pad_nd.default",
-    "aten.reflection_pad1d.default",
-    "aten.reflection_pad2d.default",
-    "aten.replication_pad1d.default",
-    "aten.replication_pad2d.default",
-    "aten.index.Tensor",
-    "aten.index_select.default",
-    "aten.embedding.default",
-    "aten.sum.default",
-    "aten.sum.dim_IntList",
-    "aten.zeros.default",
-    "aten.zeros_like.default",
-};
+constexpr std::string_view kCarried =
+    "aten.alias.default aten.detach.default aten.clone.default aten.contiguous.default aten.lift_fresh_copy.default "
+    "aten.resolve_conj.default aten.resolve_neg.default aten.view.default aten._unsafe_view.default aten.reshape.default "
+    "aten.flatten.using_ints aten.unflatten.int aten.squeeze.default aten.squeeze.dim aten.squeeze.dims aten.unsqueeze.default "
+    "aten.expand.default aten.view_as.default aten.reshape_as.default aten.transpose.int aten.select.int aten.slice.Tensor "
+    "aten.narrow.default aten.split.Tensor aten.split.sizes aten.split_with_sizes.default aten.chunk.default aten.unbind.int "
+    "aten.cat.default aten.stack.default aten.flip.default aten.pad.default aten.constant_pad_nd.default aten.reflection_pad1d.default "
+    "aten.reflection_pad2d.default aten.replication_pad1d.default aten.replication_pad2d.default aten.index.Tensor "
+    "aten.index_select.default aten.embedding.default aten.sum.default aten.sum.dim_IntList aten.zeros.default aten.zeros_like.default";
 }  // namespace
 
-bool pair_rides_along(std::string_view overload) {
-  return std::find(std::begin(kCarried), std::end(kCarried), overload) != std::end(kCarried);
-}
+bool pair_rides_along(std::string_view overload) { return has_word(kCarried, overload); }
 
 RuleFn find_complex_rule(std::string_view overload) {
   for (const RuleTable& table :
        {RuleTable(kRows), complex_math_rules(), complex_arc_rules(), complex_solve_rules(), complex_conv_rules(), fourier_rules()})
     for (const RuleRow& row : table)
-      if (row.overload == overload) return row.fn;
+      if (has_word(row.overloads, overload)) return row.fn;
   if (pair_rides_along(overload)) return find_rule(overload) ? with_pair : nullptr;
   return find_rule_by_parts(overload);
 }

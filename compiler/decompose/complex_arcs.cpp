@@ -77,18 +77,12 @@ void function(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.acos.default", function<arccosine>},
-    {"aten.arccos.default", function<arccosine>},
-    {"aten.acosh.default", function<arc_hyperbolic_cosine>},
-    {"aten.arccosh.default", function<arc_hyperbolic_cosine>},
-    {"aten.asin.default", function<arcsine>},
-    {"aten.arcsin.default", function<arcsine>},
-    {"aten.asinh.default", function<arc_hyperbolic_sine>},
-    {"aten.arcsinh.default", function<arc_hyperbolic_sine>},
-    {"aten.atan.default", function<arctangent>},
-    {"aten.arctan.default", function<arctangent>},
-    {"aten.atanh.default", function<arc_hyperbolic_tangent>},
-    {"aten.arctanh.default", function<arc_hyperbolic_tangent>},
+    {"aten.acos.default aten.arccos.default", function<arccosine>},
+    {"aten.acosh.default aten.arccosh.default", function<arc_hyperbolic_cosine>},
+    {"aten.asin.default aten.arcsin.default", function<arcsine>},
+    {"aten.asinh.default aten.arcsinh.default", function<arc_hyperbolic_sine>},
+    {"aten.atan.default aten.arctan.default", function<arctangent>},
+    {"aten.atanh.default aten.arctanh.default", function<arc_hyperbolic_tangent>},
 };
 }  // namespace
 

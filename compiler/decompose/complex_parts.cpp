@@ -12,19 +12,14 @@ namespace aotc::decompose {
 namespace {
 
 /// What says where elements go: not elements themselves.
-constexpr std::string_view kPlaces[] = {"condition", "mask", "index", "indices"};
+constexpr std::string_view kPlaces = "condition mask index indices";
 /// Arguments that may be a number among the elements.
-constexpr std::string_view kNumbers[] = {"self", "other", "value", "fill_value", "fill", "s"};
-
-template <size_t n>
-bool one_of(const std::string_view (&names)[n], std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
+constexpr std::string_view kNumbers = "self other value fill_value fill s";
 
 /// The node as one part has it: numbers among the elements are their real or imaginary part.
 import::PNode part_of(const import::PNode& node, int part){import::PNode own = node;
 for (import::NamedArg& a : own.args) {
-  if (!one_of(kNumbers, a.name)) continue;
+  if (!has_word(kNumbers, a.name)) continue;
   if (const auto* z = std::get_if<std::complex<double>>(&a.value))
     a.value = part == 0 ? z->real() : z->imag();
   else if (part == 1 && (std::holds_alternative<Expr>(a.value) || std::holds_alternative<double>(a.value) ||
@@ -44,7 +39,7 @@ class PartEnv final : public TensorEnv {
   PartEnv(TensorEnv& whole, const Rule& r, int part, Ints matrix_dims = {})
       : whole_(whole), b_(r.b), program_(r.program), part_(part), matrix_dims_(std::move(matrix_dims)) {
     for (const import::NamedArg& a : r.node.args) {
-      if (one_of(kPlaces, a.name)) continue;
+      if (has_word(kPlaces, a.name)) continue;
       if (const auto* t = std::get_if<import::TensorRef>(&a.value)) elements_.insert(t->name);
       if (const auto* l = std::get_if<import::TensorList>(&a.value))
         for (const import::TensorRef& t : *l) elements_.insert(t.name);
@@ -115,138 +110,36 @@ void variance(Rule& r) { r.on_parts(rule_for_real(r.node.target), added); }
 void deviation(Rule& r) { r.on_parts(rule_for_real(r.node.target), hypotenuse); }
 
 constexpr RuleRow kReal[] = {
-    {"aten.all.default", by_magnitude},
-    {"aten.all.dim", by_magnitude},
-    {"aten.all.dims", by_magnitude},
-    {"aten.any.default", by_magnitude},
-    {"aten.any.dim", by_magnitude},
-    {"aten.any.dims", by_magnitude},
-    {"aten.argwhere.default", by_magnitude},
-    {"aten.count_nonzero.default", by_magnitude},
-    {"aten.count_nonzero.dim_IntList", by_magnitude},
-    {"aten.linalg_matrix_norm.default", by_magnitude},
-    {"aten.linalg_matrix_norm.str_ord", by_magnitude},
-    {"aten.linalg_norm.default", by_magnitude},
-    {"aten.linalg_norm.ord_str", by_magnitude},
-    {"aten.linalg_vector_norm.default", by_magnitude},
-    {"aten.logical_and.default", by_magnitude},
-    {"aten.logical_not.default", by_magnitude},
-    {"aten.logical_or.default", by_magnitude},
-    {"aten.logical_xor.default", by_magnitude},
-    {"aten.nonzero.default", by_magnitude},
-    {"aten.nonzero_numpy.default", by_magnitude},
-    {"aten.norm.Scalar", by_magnitude},
-    {"aten.norm.ScalarOpt_dim", by_magnitude},
-    {"aten.std.correction", deviation},
-    {"aten.std.default", deviation},
-    {"aten.std.dim", deviation},
-    {"aten.var.correction", variance},
-    {"aten.var.default", variance},
-    {"aten.var.dim", variance},
+    {"aten.all.default aten.all.dim aten.all.dims aten.any.default aten.any.dim aten.any.dims aten.argwhere.default "
+     "aten.count_nonzero.default aten.count_nonzero.dim_IntList aten.linalg_matrix_norm.default aten.linalg_matrix_norm.str_ord "
+     "aten.linalg_norm.default aten.linalg_norm.ord_str aten.linalg_vector_norm.default aten.logical_and.default aten.logical_not.default "
+     "aten.logical_or.default aten.logical_xor.default aten.nonzero.default aten.nonzero_numpy.default aten.norm.Scalar "
+     "aten.norm.ScalarOpt_dim",
+     by_magnitude},
+    {"aten.std.correction aten.std.default aten.std.dim", deviation},
+    {"aten.var.correction aten.var.default aten.var.dim", variance},
 };
 
-constexpr std::string_view kByParts[] = {
-    "aten.as_strided.default",
-    "aten.atleast_1d.default",
-    "aten.atleast_2d.default",
-    "aten.atleast_3d.default",
-    "aten.block_diag.default",
-    "aten.broadcast_tensors.default",
-    "aten.broadcast_to.default",
-    "aten.column_stack.default",
-    "aten.concat.default",
-    "aten.concatenate.default",
-    "aten.cumsum.default",
-    "aten.diag.default",
-    "aten.diag_embed.default",
-    "aten.diagflat.default",
-    "aten.diagonal.default",
-    "aten.diagonal_copy.default",
-    "aten.diagonal_scatter.default",
-    "aten.dsplit.array",
-    "aten.dsplit.int",
-    "aten.dstack.default",
-    "aten.empty.memory_format",
-    "aten.empty_like.default",
-    "aten.empty_permuted.default",
-    "aten.empty_strided.default",
-    "aten.expand_as.default",
-    "aten.fft_fftshift.default",
-    "aten.fft_ifftshift.default",
-    "aten.fill.Scalar",
-    "aten.fill.Tensor",
-    "aten.fliplr.default",
-    "aten.flipud.default",
-    "aten.full.default",
-    "aten.full_like.default",
-    "aten.gather.default",
-    "aten.hsplit.array",
-    "aten.hsplit.int",
-    "aten.hstack.default",
-    "aten.index_add.default",
-    "aten.index_copy.default",
-    "aten.index_fill.int_Scalar",
-    "aten.index_fill.int_Tensor",
-    "aten.index_put.default",
-    "aten.lerp.Scalar",
-    "aten.lift.default",
-    "aten.lift_fresh.default",
-    "aten.linalg_diagonal.default",
-    "aten.masked_fill.Scalar",
-    "aten.masked_fill.Tensor",
-    "aten.masked_scatter.default",
-    "aten.masked_select.default",
-    "aten.meshgrid.default",
-    "aten.meshgrid.indexing",
-    "aten.moveaxis.int",
-    "aten.moveaxis.intlist",
-    "aten.movedim.int",
-    "aten.movedim.intlist",
-    "aten.nan_to_num.default",
-    "aten.narrow_copy.default",
-    "aten.new_empty.default",
-    "aten.new_empty_strided.default",
-    "aten.new_full.default",
-    "aten.new_zeros.default",
-    "aten.numpy_T.default",
-    "aten.put.default",
-    "aten.ravel.default",
-    "aten.repeat.default",
-    "aten.repeat_interleave.self_int",
-    "aten.replication_pad3d.default",
-    "aten.roll.default",
-    "aten.rot90.default",
-    "aten.row_stack.default",
-    "aten.scalar_tensor.default",
-    "aten.scatter.src",
-    "aten.scatter.value",
-    "aten.scatter_add.default",
-    "aten.select_scatter.default",
-    "aten.slice_scatter.default",
-    "aten.sum_to_size.default",
-    "aten.swapaxes.default",
-    "aten.swapdims.default",
-    "aten.take.default",
-    "aten.take_along_dim.default",
-    "aten.tensor_split.indices",
-    "aten.tensor_split.sections",
-    "aten.tile.default",
-    "aten.trace.default",
-    "aten.tril.default",
-    "aten.triu.default",
-    "aten.unfold.default",
-    "aten.unsafe_chunk.default",
-    "aten.unsafe_split.Tensor",
-    "aten.unsafe_split_with_sizes.default",
-    "aten.vsplit.array",
-    "aten.vsplit.int",
-    "aten.vstack.default",
-    "aten.where.Scalar",
-    "aten.where.ScalarOther",
-    "aten.where.ScalarSelf",
-    "aten.where.self",
-    "aten.zero.default",
-};
+constexpr std::string_view kByParts =
+    "aten.as_strided.default aten.atleast_1d.default aten.atleast_2d.default aten.atleast_3d.default aten.block_diag.default "
+    "aten.broadcast_tensors.default aten.broadcast_to.default aten.column_stack.default aten.concat.default aten.concatenate.default "
+    "aten.cumsum.default aten.diag.default aten.diag_embed.default aten.diagflat.default aten.diagonal.default aten.diagonal_copy.default "
+    "aten.diagonal_scatter.default aten.dsplit.array aten.dsplit.int aten.dstack.default aten.empty.memory_format aten.empty_like.default "
+    "aten.empty_permuted.default aten.empty_strided.default aten.expand_as.default aten.fft_fftshift.default aten.fft_ifftshift.default "
+    "aten.fill.Scalar aten.fill.Tensor aten.fliplr.default aten.flipud.default aten.full.default aten.full_like.default "
+    "aten.gather.default aten.hsplit.array aten.hsplit.int aten.hstack.default aten.index_add.default aten.index_copy.default "
+    "aten.index_fill.int_Scalar aten.index_fill.int_Tensor aten.index_put.default aten.lerp.Scalar aten.lift.default "
+    "aten.lift_fresh.default aten.linalg_diagonal.default aten.masked_fill.Scalar aten.masked_fill.Tensor aten.masked_scatter.default "
+    "aten.masked_select.default aten.meshgrid.default aten.meshgrid.indexing aten.moveaxis.int aten.moveaxis.intlist aten.movedim.int "
+    "aten.movedim.intlist aten.nan_to_num.default aten.narrow_copy.default aten.new_empty.default aten.new_empty_strided.default "
+    "aten.new_full.default aten.new_zeros.default aten.numpy_T.default aten.put.default aten.ravel.default aten.repeat.default "
+    "aten.repeat_interleave.self_int aten.replication_pad3d.default aten.roll.default aten.rot90.default aten.row_stack.default "
+    "aten.scalar_tensor.default aten.scatter.src aten.scatter.value aten.scatter_add.default aten.select_scatter.default "
+    "aten.slice_scatter.default aten.sum_to_size.default aten.swapaxes.default aten.swapdims.default aten.take.default "
+    "aten.take_along_dim.default aten.tensor_split.indices aten.tensor_split.sections aten.tile.default aten.trace.default "
+    "aten.tril.default aten.triu.default aten.unfold.default aten.unsafe_chunk.default aten.unsafe_split.Tensor "
+    "aten.unsafe_split_with_sizes.default aten.vsplit.array aten.vsplit.int aten.vstack.default aten.where.Scalar aten.where.ScalarOther "
+    "aten.where.ScalarSelf aten.where.self aten.zero.default";
 
 }  // namespace aotc::decompose
 
@@ -289,7 +182,7 @@ void with_pair(Rule& r) {
   };
   bool mixed = false;
   for (const import::NamedArg& a : r.node.args) {
-    if (one_of(kPlaces, a.name)) continue;
+    if (has_word(kPlaces, a.name)) continue;
     if (const auto* t = std::get_if<import::TensorRef>(&a.value)) mixed = mixed || real(t->name);
     if (const auto* l = std::get_if<import::TensorList>(&a.value))
       mixed = mixed || std::any_of(l->begin(), l->end(), [&](const import::TensorRef& t) { return real(t.name); });
@@ -300,8 +193,8 @@ void with_pair(Rule& r) {
 
 RuleFn find_rule_by_parts(std::string_view overload) {
   for (const RuleRow& row : kReal)
-    if (row.overload == overload) return row.fn;
-  return one_of(kByParts, overload) ? by_parts : nullptr;
+    if (has_word(row.overloads, overload)) return row.fn;
+  return has_word(kByParts, overload) ? by_parts : nullptr;
 }
 
 }  // namespace aotc::decompose

@@ -272,34 +272,19 @@ void conv_tbc(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.conv1d.default", conv<geometry>},
-    {"aten.conv2d.default", conv<geometry>},
-    {"aten.conv3d.default", conv<geometry>},
-    {"aten.conv1d.padding", conv<geometry>},
-    {"aten.conv2d.padding", conv<geometry>},
-    {"aten.conv3d.padding", conv<geometry>},
-    {"aten.convolution.default", conv<geometry>},
-    {"aten._convolution.default", conv<geometry>},
-    {"aten._convolution_mode.default", conv<geometry>},
-    {"aten.conv_transpose1d.default", conv<geometry_transposed>},
-    {"aten.conv_transpose2d.input", conv<geometry_transposed>},
-    {"aten.conv_transpose3d.input", conv<geometry_transposed>},
+    {"aten.conv1d.default aten.conv2d.default aten.conv3d.default aten.conv1d.padding aten.conv2d.padding aten.conv3d.padding "
+     "aten.convolution.default aten._convolution.default aten._convolution_mode.default",
+     conv<geometry>},
+    {"aten.conv_transpose1d.default aten.conv_transpose2d.input aten.conv_transpose3d.input", conv<geometry_transposed>},
     {"aten.im2col.default", im2col},
     {"aten.col2im.default", col2im},
     {"aten.conv_tbc.default", conv_tbc},
 };
 constexpr RuleRow kComplexRows[] = {
-    {"aten.conv1d.default", complex_conv<geometry>},
-    {"aten.conv2d.default", complex_conv<geometry>},
-    {"aten.conv3d.default", complex_conv<geometry>},
-    {"aten.conv1d.padding", complex_conv<geometry>},
-    {"aten.conv2d.padding", complex_conv<geometry>},
-    {"aten.conv3d.padding", complex_conv<geometry>},
-    {"aten.convolution.default", complex_conv<geometry>},
-    {"aten._convolution.default", complex_conv<geometry>},
-    {"aten.conv_transpose1d.default", complex_conv<geometry_transposed>},
-    {"aten.conv_transpose2d.input", complex_conv<geometry_transposed>},
-    {"aten.conv_transpose3d.input", complex_conv<geometry_transposed>},
+    {"aten.conv1d.default aten.conv2d.default aten.conv3d.default aten.conv1d.padding aten.conv2d.padding aten.conv3d.padding "
+     "aten.convolution.default aten._convolution.default",
+     complex_conv<geometry>},
+    {"aten.conv_transpose1d.default aten.conv_transpose2d.input aten.conv_transpose3d.input", complex_conv<geometry_transposed>},
 };
 }  // namespace
 

@@ -34,23 +34,16 @@ void pass(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.dropout.default", dropout},
-    {"aten.feature_dropout.default", dropout},
-    {"aten.alpha_dropout.default", dropout},
-    {"aten.feature_alpha_dropout.default", dropout},
-    {"aten.native_dropout.default", dropout},
-    {"aten._assert_tensor_metadata.default", nothing},
-    {"aten._assert_async.default", assertion},
-    {"aten._assert_async.msg", assertion},
-    {"aten._assert_scalar.default", assertion},
-    {"aten._linalg_check_errors.default", nothing},
-    {"aten._functional_assert_async.msg", assertion},
-    {"aten._functional_assert_scalar.default", assertion},
-    {"aten._make_dep_token.default", nothing},
-    {"aten.sym_constrain_range.default", nothing},
-    {"aten.sym_constrain_range_for_size.default", nothing},
-    {"aten._functional_sym_constrain_range.default", pass},
-    {"aten._functional_sym_constrain_range_for_size.default", pass},
+    {"aten.dropout.default aten.feature_dropout.default aten.alpha_dropout.default aten.feature_alpha_dropout.default "
+     "aten.native_dropout.default",
+     dropout},
+    {"aten._assert_tensor_metadata.default aten._linalg_check_errors.default aten._make_dep_token.default aten.sym_constrain_range.default "
+     "aten.sym_constrain_range_for_size.default",
+     nothing},
+    {"aten._assert_async.default aten._assert_async.msg aten._assert_scalar.default aten._functional_assert_async.msg "
+     "aten._functional_assert_scalar.default",
+     assertion},
+    {"aten._functional_sym_constrain_range.default aten._functional_sym_constrain_range_for_size.default", pass},
 };
 }  // namespace
 

@@ -200,26 +200,14 @@ void istft(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.fft_fft.default", complex_to_complex<-1>},
-    {"aten.fft_ifft.default", complex_to_complex<1>},
-    {"aten.fft_fft2.default", complex_to_complex<-1>},
-    {"aten.fft_ifft2.default", complex_to_complex<1>},
-    {"aten.fft_fftn.default", complex_to_complex<-1>},
-    {"aten.fft_ifftn.default", complex_to_complex<1>},
-    {"aten._fft_c2c.default", complex_to_complex<-1>},
-    {"aten.stft.default", stft},
-    {"aten.stft.center", stft},
+    {"aten.fft_fft.default aten.fft_fft2.default aten.fft_fftn.default aten._fft_c2c.default", complex_to_complex<-1>},
+    {"aten.fft_ifft.default aten.fft_ifft2.default aten.fft_ifftn.default", complex_to_complex<1>},
+    {"aten.stft.default aten.stft.center", stft},
     {"aten.istft.default", istft},
-    {"aten.fft_rfft.default", real_to_complex<false>},
-    {"aten.fft_rfft2.default", real_to_complex<false>},
-    {"aten.fft_rfftn.default", real_to_complex<false>},
-    {"aten._fft_r2c.default", real_to_complex<false>},
-    {"aten.fft_irfft.default", complex_to_real<true>},
-    {"aten.fft_irfft2.default", complex_to_real<true>},
-    {"aten.fft_irfftn.default", complex_to_real<true>},
+    {"aten.fft_rfft.default aten.fft_rfft2.default aten.fft_rfftn.default aten._fft_r2c.default", real_to_complex<false>},
+    {"aten.fft_irfft.default aten.fft_irfft2.default aten.fft_irfftn.default aten._fft_c2r.default", complex_to_real<true>},
     {"aten.fft_hfft.default", complex_to_real<false>},
     {"aten.fft_ihfft.default", real_to_complex<true>},
-    {"aten._fft_c2r.default", complex_to_real<true>},
 };
 
 }  // namespace

@@ -154,13 +154,9 @@ void zeta(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.igamma.default", incomplete_gamma<true>},
-    {"aten.special_gammainc.default", incomplete_gamma<true>},
-    {"aten.igammac.default", incomplete_gamma<false>},
-    {"aten.special_gammaincc.default", incomplete_gamma<false>},
-    {"aten.special_zeta.default", zeta},
-    {"aten.special_zeta.self_scalar", zeta},
-    {"aten.special_zeta.other_scalar", zeta},
+    {"aten.igamma.default aten.special_gammainc.default", incomplete_gamma<true>},
+    {"aten.igammac.default aten.special_gammaincc.default", incomplete_gamma<false>},
+    {"aten.special_zeta.default aten.special_zeta.self_scalar aten.special_zeta.other_scalar", zeta},
 };
 }  // namespace
 

@@ -221,11 +221,8 @@ void gradients(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.grid_sampler.default", sample},
-    {"aten.grid_sampler_2d.default", sample},
-    {"aten.grid_sampler_3d.default", sample},
-    {"aten.grid_sampler_2d_backward.default", gradients},
-    {"aten.grid_sampler_3d_backward.default", gradients},
+    {"aten.grid_sampler.default aten.grid_sampler_2d.default aten.grid_sampler_3d.default", sample},
+    {"aten.grid_sampler_2d_backward.default aten.grid_sampler_3d_backward.default", gradients},
 };
 }  // namespace
 

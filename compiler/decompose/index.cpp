@@ -422,29 +422,21 @@ void isin(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.index.Tensor", index},
-    {"aten._unsafe_index.Tensor", index},
+    {"aten.index.Tensor aten._unsafe_index.Tensor", index},
     {"aten.embedding.default", embedding},
     {"aten.embedding_renorm.default", embedding_renorm},
-    {"aten._embedding_bag.default", embedding_bag},
-    {"aten._embedding_bag_forward_only.default", embedding_bag},
-    {"aten.embedding_bag.padding_idx", embedding_bag},
-    {"aten.embedding_bag.default", embedding_bag},
+    {"aten._embedding_bag.default aten._embedding_bag_forward_only.default aten.embedding_bag.padding_idx aten.embedding_bag.default",
+     embedding_bag},
     {"aten.index_select.default", index_select},
     {"aten.take.default", take},
     {"aten.gather.default", gather},
     {"aten.take_along_dim.default", take_along_dim},
     {"aten.one_hot.default", one_hot},
-    {"aten.masked_fill.Scalar", masked_fill},
-    {"aten.masked_fill.Tensor", masked_fill},
+    {"aten.masked_fill.Scalar aten.masked_fill.Tensor", masked_fill},
     {"aten.masked_scatter.default", masked_scatter},
-    {"aten.bucketize.Tensor", bucketize},
-    {"aten.bucketize.Scalar", bucketize},
-    {"aten.searchsorted.Tensor", searchsorted},
-    {"aten.searchsorted.Scalar", searchsorted},
-    {"aten.isin.Tensor_Tensor", isin},
-    {"aten.isin.Tensor_Scalar", isin},
-    {"aten.isin.Scalar_Tensor", isin},
+    {"aten.bucketize.Tensor aten.bucketize.Scalar", bucketize},
+    {"aten.searchsorted.Tensor aten.searchsorted.Scalar", searchsorted},
+    {"aten.isin.Tensor_Tensor aten.isin.Tensor_Scalar aten.isin.Scalar_Tensor", isin},
 };
 }  // namespace
 

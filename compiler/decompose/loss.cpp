@@ -235,11 +235,8 @@ constexpr RuleRow kRows[] = {
     {"aten.cosine_embedding_loss.default", cosine_embedding},
     {"aten.multi_margin_loss.default", multi_margin},
     {"aten.multilabel_margin_loss.default", multilabel_margin},
-    {"aten.nll_loss.default", nll},
-    {"aten.nll_loss_nd.default", nll},
-    {"aten.nll_loss2d.default", nll},
-    {"aten.nll_loss_forward.default", nll},
-    {"aten.nll_loss2d_forward.default", nll},
+    {"aten.nll_loss.default aten.nll_loss_nd.default aten.nll_loss2d.default aten.nll_loss_forward.default aten.nll_loss2d_forward.default",
+     nll},
     {"aten.cross_entropy_loss.default", cross_entropy},
 };
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "decompose/masked_walk.h"
 #include "graph/guard.h"
 #include "import/operands.h"
@@ -13,119 +14,20 @@ using namespace import;
 
 namespace {
 struct Row {
-  std::string_view name;
+  std::string_view names;
   Use use;
   Neutral neutral = Neutral::zero;
 };
 /// Operators that read tensors beyond what is selected, or that may fail on a number that is not, are not here.
 constexpr Row kUses[] = {
-    {"abs", Use::elementwise},
-    {"absolute", Use::elementwise},
-    {"acos", Use::elementwise},
-    {"acosh", Use::elementwise},
-    {"add", Use::elementwise},
-    {"addcdiv", Use::elementwise},
-    {"addcmul", Use::elementwise},
-    {"asin", Use::elementwise},
-    {"asinh", Use::elementwise},
-    {"atan", Use::elementwise},
-    {"atan2", Use::elementwise},
-    {"atanh", Use::elementwise},
-    {"bitwise_and", Use::elementwise},
-    {"bitwise_not", Use::elementwise},
-    {"bitwise_or", Use::elementwise},
-    {"bitwise_xor", Use::elementwise},
-    {"ceil", Use::elementwise},
-    {"celu", Use::elementwise},
-    {"clamp", Use::elementwise},
-    {"clamp_max", Use::elementwise},
-    {"clamp_min", Use::elementwise},
-    {"clip", Use::elementwise},
-    {"clone", Use::elementwise},
-    {"cos", Use::elementwise},
-    {"cosh", Use::elementwise},
-    {"detach", Use::elementwise},
-    {"div", Use::elementwise},
-    {"divide", Use::elementwise},
-    {"dropout", Use::elementwise},
-    {"elu", Use::elementwise},
-    {"eq", Use::elementwise},
-    {"erf", Use::elementwise},
-    {"erfc", Use::elementwise},
-    {"exp", Use::elementwise},
-    {"exp2", Use::elementwise},
-    {"expm1", Use::elementwise},
-    {"floor", Use::elementwise},
-    {"fmax", Use::elementwise},
-    {"fmin", Use::elementwise},
-    {"frac", Use::elementwise},
-    {"ge", Use::elementwise},
-    {"gelu", Use::elementwise},
-    {"gt", Use::elementwise},
-    {"hardshrink", Use::elementwise},
-    {"hardsigmoid", Use::elementwise},
-    {"hardswish", Use::elementwise},
-    {"hardtanh", Use::elementwise},
-    {"hypot", Use::elementwise},
-    {"isfinite", Use::elementwise},
-    {"isinf", Use::elementwise},
-    {"isnan", Use::elementwise},
-    {"le", Use::elementwise},
-    {"leaky_relu", Use::elementwise},
-    {"lerp", Use::elementwise},
-    {"log", Use::elementwise},
-    {"log10", Use::elementwise},
-    {"log1p", Use::elementwise},
-    {"log2", Use::elementwise},
-    {"logical_and", Use::elementwise},
-    {"logical_not", Use::elementwise},
-    {"logical_or", Use::elementwise},
-    {"logical_xor", Use::elementwise},
-    {"logit", Use::elementwise},
-    {"lt", Use::elementwise},
-    {"masked_fill", Use::elementwise},
-    {"maximum", Use::elementwise},
-    {"minimum", Use::elementwise},
-    {"mish", Use::elementwise},
-    {"mul", Use::elementwise},
-    {"multiply", Use::elementwise},
-    {"nan_to_num", Use::elementwise},
-    {"ne", Use::elementwise},
-    {"neg", Use::elementwise},
-    {"negative", Use::elementwise},
-    {"positive", Use::elementwise},
-    {"pow", Use::elementwise},
-    {"reciprocal", Use::elementwise},
-    {"relu", Use::elementwise},
-    {"relu6", Use::elementwise},
-    {"round", Use::elementwise},
-    {"rsqrt", Use::elementwise},
-    {"rsub", Use::elementwise},
-    {"selu", Use::elementwise},
-    {"sgn", Use::elementwise},
-    {"sigmoid", Use::elementwise},
-    {"sign", Use::elementwise},
-    {"silu", Use::elementwise},
-    {"sin", Use::elementwise},
-    {"sinh", Use::elementwise},
-    {"softplus", Use::elementwise},
-    {"softshrink", Use::elementwise},
-    {"softsign", Use::elementwise},
-    {"sqrt", Use::elementwise},
-    {"square", Use::elementwise},
-    {"sub", Use::elementwise},
-    {"subtract", Use::elementwise},
-    {"tan", Use::elementwise},
-    {"tanh", Use::elementwise},
-    {"threshold", Use::elementwise},
-    {"to", Use::elementwise},
-    {"_to_copy", Use::elementwise},
-    {"true_divide", Use::elementwise},
-    {"trunc", Use::elementwise},
-    {"where", Use::elementwise},
-    {"xlogy", Use::elementwise},
-    {"linear", Use::rows},
-    {"layer_norm", Use::rows},
+    {"abs absolute acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil celu "
+     "clamp clamp_max clamp_min clip clone cos cosh detach div divide dropout elu eq erf erfc exp exp2 expm1 floor fmax fmin frac ge gelu "
+     "gt hardshrink hardsigmoid hardswish hardtanh hypot isfinite isinf isnan le leaky_relu lerp log log10 log1p log2 logical_and "
+     "logical_not logical_or logical_xor logit lt masked_fill maximum minimum mish mul multiply nan_to_num ne neg negative positive pow "
+     "reciprocal relu relu6 round rsqrt rsub selu sgn sigmoid sign silu sin sinh softplus softshrink softsign sqrt square sub subtract tan "
+     "tanh threshold to _to_copy true_divide trunc where xlogy",
+     Use::elementwise},
+    {"linear layer_norm", Use::rows},
     {"sum", Use::sum},
     {"mean", Use::mean},
     {"var", Use::variance},
@@ -133,25 +35,12 @@ constexpr Row kUses[] = {
     {"median", Use::median},
     {"cumsum", Use::line},
     {"cumprod", Use::line, Neutral::one},
-    {"logcumsumexp", Use::line, Neutral::least},
-    {"softmax", Use::line, Neutral::least},
-    {"_softmax", Use::line, Neutral::least},
-    {"log_softmax", Use::line, Neutral::least},
-    {"_log_softmax", Use::line, Neutral::least},
-    {"all", Use::fold, Neutral::one},
-    {"amax", Use::fold, Neutral::least},
-    {"amin", Use::fold, Neutral::greatest},
-    {"any", Use::fold},
-    {"count_nonzero", Use::fold},
-    {"linalg_vector_norm", Use::fold},
-    {"logsumexp", Use::fold, Neutral::least},
-    {"max", Use::fold, Neutral::least},
-    {"min", Use::fold, Neutral::greatest},
-    {"nansum", Use::fold},
-    {"norm", Use::fold},
-    {"prod", Use::fold, Neutral::one},
-    {"mse_loss", Use::loss},
-    {"l1_loss", Use::loss},
+    {"logcumsumexp softmax _softmax log_softmax _log_softmax", Use::line, Neutral::least},
+    {"all prod", Use::fold, Neutral::one},
+    {"amax logsumexp max", Use::fold, Neutral::least},
+    {"amin min", Use::fold, Neutral::greatest},
+    {"any count_nonzero linalg_vector_norm nansum norm", Use::fold},
+    {"mse_loss l1_loss", Use::loss},
     {"index_put", Use::write},
     {"broadcast_tensors", Use::alike},
 };
@@ -284,7 +173,7 @@ bool Walk::node(const PNode& n) {
     p_.nodes.push_back(std::move(own));  // the number itself: whether anything needs it is seen later
     return true;
   }
-  const auto row = std::find_if(std::begin(kUses), std::end(kUses), [&](const Row& r) { return r.name == target.name; });
+  const auto row = std::find_if(std::begin(kUses), std::end(kUses), [&](const Row& r) { return has_word(r.names, target.name); });
   const bool list = row != std::end(kUses) && row->use == Use::alike;
   const bool fitting = n.results.size() == 1 && std::holds_alternative<TensorList>(n.results[0]) == list && is_tensor(n.results[0]);
   const Arg* rounding = arg(own, "rounding_mode");  // whole numbers fail on a divisor of zero

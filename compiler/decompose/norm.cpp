@@ -180,30 +180,17 @@ void norm_except_dim(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.softmax.int", softmax<false>},
-    {"aten._softmax.default", softmax<false>},
-    {"aten.special_softmax.int", softmax<false>},
-    {"aten.log_softmax.int", softmax<true>},
-    {"aten._log_softmax.default", softmax<true>},
-    {"aten.special_log_softmax.int", softmax<true>},
-    {"aten.layer_norm.default", layer_norm},
-    {"aten.native_layer_norm.default", layer_norm},
-    {"aten.rms_norm.default", rms_norm},
-    {"aten._fused_rms_norm.default", rms_norm},
-    {"aten.group_norm.default", group_norm},
-    {"aten.native_group_norm.default", group_norm},
-    {"aten.batch_norm.default", batch_norm},
-    {"aten.native_batch_norm.default", batch_norm},
-    {"aten._native_batch_norm_legit.default", batch_norm},
-    {"aten._native_batch_norm_legit.no_stats", batch_norm},
-    {"aten._native_batch_norm_legit_no_training.default", batch_norm},
-    {"aten._native_batch_norm_legit_functional.default", batch_norm},
-    {"aten._batch_norm_no_update.default", batch_norm},
-    {"aten._batch_norm_with_update.default", batch_norm},
-    {"aten._batch_norm_with_update_functional.default", batch_norm},
+    {"aten.softmax.int aten._softmax.default aten.special_softmax.int", softmax<false>},
+    {"aten.log_softmax.int aten._log_softmax.default aten.special_log_softmax.int", softmax<true>},
+    {"aten.layer_norm.default aten.native_layer_norm.default", layer_norm},
+    {"aten.rms_norm.default aten._fused_rms_norm.default", rms_norm},
+    {"aten.group_norm.default aten.native_group_norm.default", group_norm},
+    {"aten.batch_norm.default aten.native_batch_norm.default aten._native_batch_norm_legit.default aten._native_batch_norm_legit.no_stats "
+     "aten._native_batch_norm_legit_no_training.default aten._native_batch_norm_legit_functional.default "
+     "aten._batch_norm_no_update.default aten._batch_norm_with_update.default aten._batch_norm_with_update_functional.default",
+     batch_norm},
     {"aten.instance_norm.default", instance_norm},
-    {"aten._weight_norm.default", weight_norm},
-    {"aten._weight_norm_interface.default", weight_norm},
+    {"aten._weight_norm.default aten._weight_norm_interface.default", weight_norm},
     {"aten.norm_except_dim.default", norm_except_dim},
 };
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/words.h"
 #include "import/aliases.h"
 #include "import/operands.h"
 
@@ -19,8 +20,8 @@ bool mentions(const Arg& a, const std::string& name) {
 
 /// Operators in place whose result does not depend on what stood there, and that take any size of the dim, counted from the last (0).
 bool overwrites(const Program& p, const PNode& n, size_t dim) {
-  static constexpr std::string_view kTargets[] = {"aten.zero_.default", "aten.fill_.Scalar", "aten.fill_.Tensor"};
-  if (std::find(std::begin(kTargets), std::end(kTargets), n.target) != std::end(kTargets)) return true;
+  static constexpr std::string_view kTargets = "aten.zero_.default aten.fill_.Scalar aten.fill_.Tensor";
+  if (has_word(kTargets, n.target)) return true;
   if (n.target != "aten.copy_.default" || n.args.size() < 2) return false;
   const auto* src = std::get_if<import::TensorRef>(&n.args[1].value);
   const auto type = src ? p.tensors.find(src->name) : p.tensors.end();

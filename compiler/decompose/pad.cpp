@@ -90,12 +90,8 @@ void pad(Rule& r) {
 constexpr RuleRow kRows[] = {
     {"aten.constant_pad_nd.default", constant_pad_nd},
     {"aten.pad.default", pad},
-    {"aten.reflection_pad1d.default", pad_nd<PadMode::reflect>},
-    {"aten.reflection_pad2d.default", pad_nd<PadMode::reflect>},
-    {"aten.reflection_pad3d.default", pad_nd<PadMode::reflect>},
-    {"aten.replication_pad1d.default", pad_nd<PadMode::replicate>},
-    {"aten.replication_pad2d.default", pad_nd<PadMode::replicate>},
-    {"aten.replication_pad3d.default", pad_nd<PadMode::replicate>},
+    {"aten.reflection_pad1d.default aten.reflection_pad2d.default aten.reflection_pad3d.default", pad_nd<PadMode::reflect>},
+    {"aten.replication_pad1d.default aten.replication_pad2d.default aten.replication_pad3d.default", pad_nd<PadMode::replicate>},
     {"aten._pad_circular.default", pad_nd<PadMode::circular>},
 };
 }  // namespace

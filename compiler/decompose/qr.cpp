@@ -87,11 +87,9 @@ void ormqr(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.linalg_qr.default", qr},
-    {"aten.qr.default", qr},
+    {"aten.linalg_qr.default aten.qr.default", qr},
     {"aten.geqrf.default", geqrf},
-    {"aten.linalg_householder_product.default", householder_product},
-    {"aten.orgqr.default", householder_product},
+    {"aten.linalg_householder_product.default aten.orgqr.default", householder_product},
     {"aten.ormqr.default", ormqr},
 };
 }  // namespace

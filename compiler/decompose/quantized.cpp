@@ -216,12 +216,12 @@ void scaled_mm_v2(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"quantized_decomposed.quantize_per_tensor.default", quantize_per_tensor},
-    {"quantized_decomposed.quantize_per_tensor.tensor", quantize_per_tensor},
-    {"quantized_decomposed.quantize_per_tensor.tensor2", quantize_per_tensor},
-    {"quantized_decomposed.dequantize_per_tensor.default", dequantize_per_tensor},
-    {"quantized_decomposed.dequantize_per_tensor.tensor", dequantize_per_tensor},
-    {"quantized_decomposed.dequantize_per_tensor.tensor2", dequantize_per_tensor},
+    {"quantized_decomposed.quantize_per_tensor.default quantized_decomposed.quantize_per_tensor.tensor "
+     "quantized_decomposed.quantize_per_tensor.tensor2",
+     quantize_per_tensor},
+    {"quantized_decomposed.dequantize_per_tensor.default quantized_decomposed.dequantize_per_tensor.tensor "
+     "quantized_decomposed.dequantize_per_tensor.tensor2",
+     dequantize_per_tensor},
     {"quantized_decomposed.quantize_per_channel.default", quantize_per_channel},
     {"quantized_decomposed.dequantize_per_channel.default", dequantize_per_channel},
     {"quantized_decomposed.quantize_per_token.default", quantize_per_token},
@@ -231,8 +231,9 @@ constexpr RuleRow kRows[] = {
     {"quantized_decomposed.choose_qparams.tensor", choose_qparams<false>},
     {"quantized_decomposed.choose_qparams_symmetric.tensor", choose_qparams<true>},
     {"quantized_decomposed.choose_qparams_per_token.default", choose_qparams_per_token},
-    {"quantized_decomposed.choose_qparams_per_token_asymmetric.default", choose_qparams_per_token_asymmetric},
-    {"quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default", choose_qparams_per_token_asymmetric},
+    {"quantized_decomposed.choose_qparams_per_token_asymmetric.default "
+     "quantized_decomposed._choose_qparams_per_token_asymmetric_impl.default",
+     choose_qparams_per_token_asymmetric},
     {"quantized_decomposed.convert_element_type.no_fuse", to_dtype},
     {"aten._int_mm.default", int_mm},
     {"aten._scaled_mm.default", scaled_mm},

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/words.h"
 #include "graph/builder.h"
 #include "import/program.h"
 
@@ -161,9 +162,9 @@ class Rule {
 
 using RuleFn = void (*)(Rule&);
 struct RuleRow {
-  std::string_view overload;
+  std::string_view overloads;  ///< words: "aten.add.Tensor aten.add.Scalar"
   RuleFn fn;
-};  ///< overload: "aten.add.Tensor"
+};
 using RuleTable = std::span<const RuleRow>;
 
 /// The real type that holds a complex one; other types are themselves.

@@ -102,12 +102,8 @@ constexpr RuleRow kRows[] = {
     {"aten.cummax.default", scan_with_index<ReduceKind::max>},
     {"aten.cummin.default", scan_with_index<ReduceKind::min>},
     {"aten.diff.default", diff},
-    {"aten.trapezoid.dx", trapezoid},
-    {"aten.trapz.dx", trapezoid},
-    {"aten.cumulative_trapezoid.dx", cumulative_trapezoid},
-    {"aten.trapezoid.x", trapezoid},
-    {"aten.trapz.x", trapezoid},
-    {"aten.cumulative_trapezoid.x", cumulative_trapezoid},
+    {"aten.trapezoid.dx aten.trapz.dx aten.trapezoid.x aten.trapz.x", trapezoid},
+    {"aten.cumulative_trapezoid.dx aten.cumulative_trapezoid.x", cumulative_trapezoid},
 };
 }  // namespace
 

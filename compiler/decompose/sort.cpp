@@ -162,22 +162,16 @@ void quantile(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.sort.default", sort},
-    {"aten.sort.stable", sort},
-    {"aten.argsort.default", argsort},
-    {"aten.argsort.stable", argsort},
+    {"aten.sort.default aten.sort.stable", sort},
+    {"aten.argsort.default aten.argsort.stable", argsort},
     {"aten.msort.default", msort},
     {"aten.topk.default", topk},
     {"aten.kthvalue.default", kthvalue},
     {"aten.mode.default", mode},
-    {"aten.median.default", median},
-    {"aten.median.dim", median},
-    {"aten.nanmedian.default", nanmedian},
-    {"aten.nanmedian.dim", nanmedian},
-    {"aten.quantile.default", quantile<false>},
-    {"aten.quantile.scalar", quantile<false>},
-    {"aten.nanquantile.default", quantile<true>},
-    {"aten.nanquantile.scalar", quantile<true>},
+    {"aten.median.default aten.median.dim", median},
+    {"aten.nanmedian.default aten.nanmedian.dim", nanmedian},
+    {"aten.quantile.default aten.quantile.scalar", quantile<false>},
+    {"aten.nanquantile.default aten.nanquantile.scalar", quantile<true>},
 };
 }  // namespace
 

@@ -129,17 +129,12 @@ void mvlgamma(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.i0.default", bessel_i<0, false>},
-    {"aten.special_i0.default", bessel_i<0, false>},
+    {"aten.i0.default aten.special_i0.default aten.special_modified_bessel_i0.default", bessel_i<0, false>},
     {"aten.special_i0e.default", bessel_i<0, true>},
-    {"aten.special_i1.default", bessel_i<1, false>},
+    {"aten.special_i1.default aten.special_modified_bessel_i1.default", bessel_i<1, false>},
     {"aten.special_i1e.default", bessel_i<1, true>},
-    {"aten.polygamma.default", polygamma},
-    {"aten.special_polygamma.default", polygamma},
-    {"aten.mvlgamma.default", mvlgamma},
-    {"aten.special_modified_bessel_i0.default", bessel_i<0, false>},
-    {"aten.special_modified_bessel_i1.default", bessel_i<1, false>},
-    {"aten.special_multigammaln.default", mvlgamma},
+    {"aten.polygamma.default aten.special_polygamma.default", polygamma},
+    {"aten.mvlgamma.default aten.special_multigammaln.default", mvlgamma},
     {"aten.special_erfcx.default", erfcx},
 };
 }  // namespace

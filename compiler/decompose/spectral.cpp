@@ -194,26 +194,19 @@ void exponential(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten.linalg_svd.default", singular_vectors<Right::adjoint>},
-    {"aten._linalg_svd.default", singular_vectors<Right::adjoint>},
+    {"aten.linalg_svd.default aten._linalg_svd.default", singular_vectors<Right::adjoint>},
     {"aten.svd.default", singular_vectors<Right::v>},
     {"aten.linalg_svdvals.default", singular_values_only},
-    {"aten.linalg_eigh.default", eigenvectors},
-    {"aten._linalg_eigh.default", eigenvectors},
-    {"aten.linalg_eigvalsh.default", eigenvectors},
-    {"aten.linalg_pinv.default", pseudo_inverse},
-    {"aten.linalg_pinv.atol_rtol_float", pseudo_inverse},
-    {"aten.linalg_pinv.atol_rtol_tensor", pseudo_inverse},
-    {"aten.linalg_pinv.rcond_tensor", pseudo_inverse},
-    {"aten.pinverse.default", pseudo_inverse},
-    {"aten.linalg_matrix_rank.default", matrix_rank},
-    {"aten.linalg_matrix_rank.tol_tensor", matrix_rank},
-    {"aten.linalg_matrix_rank.atol_rtol_float", matrix_rank},
-    {"aten.linalg_matrix_rank.atol_rtol_tensor", matrix_rank},
+    {"aten.linalg_eigh.default aten._linalg_eigh.default aten.linalg_eigvalsh.default", eigenvectors},
+    {"aten.linalg_pinv.default aten.linalg_pinv.atol_rtol_float aten.linalg_pinv.atol_rtol_tensor aten.linalg_pinv.rcond_tensor "
+     "aten.pinverse.default",
+     pseudo_inverse},
+    {"aten.linalg_matrix_rank.default aten.linalg_matrix_rank.tol_tensor aten.linalg_matrix_rank.atol_rtol_float "
+     "aten.linalg_matrix_rank.atol_rtol_tensor",
+     matrix_rank},
     {"aten.linalg_cond.default", condition},
     {"aten.nuclear_norm.default", nuclear_norm},
-    {"aten.linalg_matrix_exp.default", exponential},
-    {"aten.matrix_exp.default", exponential},
+    {"aten.linalg_matrix_exp.default aten.matrix_exp.default", exponential},
 };
 
 }  // namespace

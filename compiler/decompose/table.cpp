@@ -68,10 +68,11 @@ RuleFn find_rule(std::string_view overload) {
   static const std::map<std::string_view, RuleFn> table = [] {
     std::map<std::string_view, RuleFn> m;
     for (const RuleTable& family : all_rules())
-      for (const RuleRow& row : family) {
-        const bool fresh = m.emplace(row.overload, row.fn).second;
-        AOTC_CHECK(fresh, "two rules for {}", row.overload);
-      }
+      for (const RuleRow& row : family)
+        each_word(row.overloads, [&](std::string_view overload) {
+          const bool fresh = m.emplace(overload, row.fn).second;
+          AOTC_CHECK(fresh, "two rules for {}", overload);
+        });
     return m;
   }();
   const auto it = table.find(overload);

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/words.h"
 #include "import/operands.h"
 
 namespace aotc::decompose {
@@ -11,15 +12,9 @@ namespace {
 
 /// Operators whose rules compute the sizes of the result from those of the operands alone, as the operator itself does: element by element
 /// of one shape or broadcast, along one dim, rows by a matrix, sums.
-constexpr std::string_view kByElement[] = {"abs",  "add",  "clone", "cos",  "detach",  "div",     "exp",  "gelu", "mul", "neg",
-                                           "relu", "rsub", "sin",   "silu", "sigmoid", "softmax", "sqrt", "sub",  "tanh"};
-constexpr std::string_view kRows[] = {"linear", "mm", "matmul"};
-constexpr std::string_view kSums[] = {"sum", "mean"};
-
-template <class Names>
-bool among(const Names& names, std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
+constexpr std::string_view kByElement = "abs add clone cos detach div exp gelu mul neg relu rsub sin silu sigmoid softmax sqrt sub tanh";
+constexpr std::string_view kRows = "linear mm matmul";
+constexpr std::string_view kSums = "sum mean";
 
 std::string_view base_of(std::string_view target) {
   if (target.rfind("aten.", 0) != 0) return {};
@@ -69,9 +64,9 @@ std::optional<Sizes> sizes_of_result(const import::Program& p, const import::PNo
   const Sizes* stated = sizes_of(p, n.results[0]);
   const Sizes* first = sizes_of(p, n.args[0].value);
   if (!stated) return std::nullopt;
-  if (among(kByElement, base)) return broadcast(p, n);
-  if (among(kSums, base)) return *stated;  // the rule refuses what differs
-  if (among(kRows, base) && first && first->size() == stated->size() && first->size() > 1) {
+  if (has_word(kByElement, base)) return broadcast(p, n);
+  if (has_word(kSums, base)) return *stated;  // the rule refuses what differs
+  if (has_word(kRows, base) && first && first->size() == stated->size() && first->size() > 1) {
     for (size_t i = 1; i < n.args.size(); ++i)
       if (const Sizes* s = sizes_of(p, n.args[i].value))
         if (!std::all_of(s->begin(), s->end(), [](const Expr& d) { return d.is_const(); })) return std::nullopt;

@@ -5,121 +5,21 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/words.h"
 #include "sym/c_text.h"
 
 namespace aotc::emit {
 namespace {
 
 /// Keywords of C (to C23) and C++ (to C++23), and macros in lower case of the headers that C programs include.
-constexpr const char* kReserved[] = {"alignas",
-                                     "alignof",
-                                     "and",
-                                     "and_eq",
-                                     "asm",
-                                     "assert",
-                                     "auto",
-                                     "bitand",
-                                     "bitor",
-                                     "bool",
-                                     "break",
-                                     "case",
-                                     "catch",
-                                     "char",
-                                     "char16_t",
-                                     "char32_t",
-                                     "char8_t",
-                                     "class",
-                                     "co_await",
-                                     "co_return",
-                                     "co_yield",
-                                     "compl",
-                                     "complex",
-                                     "concept",
-                                     "const",
-                                     "const_cast",
-                                     "consteval",
-                                     "constexpr",
-                                     "constinit",
-                                     "continue",
-                                     "contract_assert",
-                                     "decltype",
-                                     "default",
-                                     "delete",
-                                     "do",
-                                     "double",
-                                     "dynamic_cast",
-                                     "else",
-                                     "enum",
-                                     "errno",
-                                     "explicit",
-                                     "export",
-                                     "extern",
-                                     "false",
-                                     "float",
-                                     "for",
-                                     "friend",
-                                     "goto",
-                                     "i386",
-                                     "if",
-                                     "imaginary",
-                                     "inline",
-                                     "int",
-                                     "linux",
-                                     "long",
-                                     "mutable",
-                                     "namespace",
-                                     "new",
-                                     "noexcept",
-                                     "noreturn",
-                                     "not",
-                                     "not_eq",
-                                     "nullptr",
-                                     "offsetof",
-                                     "operator",
-                                     "or",
-                                     "or_eq",
-                                     "private",
-                                     "protected",
-                                     "public",
-                                     "register",
-                                     "reinterpret_cast",
-                                     "requires",
-                                     "restrict",
-                                     "return",
-                                     "short",
-                                     "signed",
-                                     "sizeof",
-                                     "static",
-                                     "static_assert",
-                                     "static_cast",
-                                     "stderr",
-                                     "stdin",
-                                     "stdout",
-                                     "struct",
-                                     "switch",
-                                     "template",
-                                     "this",
-                                     "thread_local",
-                                     "throw",
-                                     "true",
-                                     "try",
-                                     "typedef",
-                                     "typeid",
-                                     "typename",
-                                     "typeof",
-                                     "typeof_unqual",
-                                     "union",
-                                     "unix",
-                                     "unsigned",
-                                     "using",
-                                     "virtual",
-                                     "void",
-                                     "volatile",
-                                     "wchar_t",
-                                     "while",
-                                     "xor",
-                                     "xor_eq",
-                                     "I"};
+constexpr std::string_view kReserved =
+    "alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await co_return "
+    "co_yield compl complex concept const const_cast consteval constexpr constinit continue contract_assert decltype default delete do "
+    "double dynamic_cast else enum errno explicit export extern false float for friend goto i386 if imaginary inline int linux long "
+    "mutable namespace new noexcept noreturn not not_eq nullptr offsetof operator or or_eq private protected public register "
+    "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast stderr stdin stdout struct switch "
+    "template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unix unsigned using virtual void "
+    "volatile wchar_t while xor xor_eq I";
 
 bool ends_with(const std::string& s, std::string_view tail) {
   return s.size() >= tail.size() && s.compare(s.size() - tail.size(), tail.size(), tail) == 0;
@@ -129,8 +29,8 @@ bool ends_with(const std::string& s, std::string_view tail) {
 
 bool is_reserved(const std::string& s) {
   const auto capital = [](unsigned char c) { return std::isupper(c) || std::isdigit(c) || c == '_'; };
-  return std::any_of(std::begin(kReserved), std::end(kReserved), [&](const char* word) { return s == word; }) ||
-         (s.size() > 2 && std::all_of(s.begin(), s.end(), capital)) || ends_with(s, "_t") || s.rfind("aotc_", 0) == 0;
+  return has_word(kReserved, s) || (s.size() > 2 && std::all_of(s.begin(), s.end(), capital)) || ends_with(s, "_t") ||
+         s.rfind("aotc_", 0) == 0;
 }
 
 std::string c_identifier(std::string_view text) {

@@ -1,6 +1,7 @@
 // Type rules: ops whose elements are chosen by index tensors.
 #include <algorithm>
 
+#include "base/words.h"
 #include "graph/infer_detail.h"
 
 namespace aotc::infer {
@@ -76,9 +77,9 @@ Types scatter(Infer& r) {
   check_along(r, i, x, r.dim(x.rank()));
   r.require(src.dtype == x.dtype && src.rank() == x.rank(), "the source's type or rank differs");
   for (int j = 0; j < x.rank(); ++j) r.at_most(i.dims[j], src.dims[j], "source dim");
-  static constexpr std::string_view kKinds[] = {"none", "sum", "prod", "amax", "amin", "mean"};
+  static constexpr std::string_view kKinds = "none sum prod amax amin mean";
   const std::string& kind = r.n.get<std::string>(Attr::reduce);
-  r.require(std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds), "unknown reduce '{}'", kind);
+  r.require(has_word(kKinds, kind), "unknown reduce '{}'", kind);
   r.n.get<bool>(Attr::include_self);
   return {x};
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/words.h"
+
 namespace aotc::import {
 namespace {
 
@@ -186,80 +188,24 @@ Kind einsum(const Use& u) {
 Kind only_operand(const Use& u) { return u.operands == 1 ? Alias::same : Alias::none; }
 
 struct Row {
-  std::string_view name;
+  std::string_view names;
   Kind (*kind)(const Use&);
 };
 constexpr Row kRows[] = {
-    {"alias", same},
-    {"detach", same},
-    {"lift", same},
-    {"lift_fresh", same},
-    {"resolve_conj", same},
-    {"resolve_neg", same},
-    {"positive", same},
-    {"dropout", same},
-    {"feature_dropout", same},
-    {"alpha_dropout", same},
-    {"feature_alpha_dropout", same},
-    {"cpu", same},
+    {"alias detach lift lift_fresh resolve_conj resolve_neg positive dropout feature_dropout alpha_dropout feature_alpha_dropout cpu",
+     same},
     {"cartesian_prod", only_operand},
-    {"conj", conjugate},
-    {"_conj", conjugate},
-    {"mH", view},
-    {"adjoint", view},
-    {"matrix_H", view},
+    {"conj _conj", conjugate},
+    {"mH adjoint matrix_H imag view_as_real view_as_complex view view_as _unsafe_view _reshape_alias squeeze unsqueeze unflatten "
+     "atleast_1d atleast_2d atleast_3d permute transpose swapaxes swapdims t mT numpy_T movedim moveaxis select slice narrow split "
+     "split_with_sizes unsafe_split unsafe_split_with_sizes chunk unsafe_chunk tensor_split hsplit vsplit dsplit unbind diagonal",
+     view},
     {"real", real_part},
-    {"imag", view},
-    {"view_as_real", view},
-    {"view_as_complex", view},
     {"contiguous", contiguous},
-    {"to", cast},
-    {"type_as", cast},
-    {"float", cast},
-    {"_cast_Float", cast},
-    {"_cast_Half", cast},
-    {"_cast_Int", cast},
-    {"_cast_Long", cast},
-    {"reshape", reshaped},
-    {"reshape_as", reshaped},
-    {"flatten", reshaped},
-    {"ravel", reshaped},
+    {"to type_as float _cast_Float _cast_Half _cast_Int _cast_Long", cast},
+    {"reshape reshape_as flatten ravel", reshaped},
     {"sum_to_size", summed},
     {"einsum", einsum},
-    {"view", view},
-    {"view_as", view},
-    {"_unsafe_view", view},
-    {"_reshape_alias", view},
-    {"squeeze", view},
-    {"unsqueeze", view},
-    {"unflatten", view},
-    {"atleast_1d", view},
-    {"atleast_2d", view},
-    {"atleast_3d", view},
-    {"permute", view},
-    {"transpose", view},
-    {"swapaxes", view},
-    {"swapdims", view},
-    {"t", view},
-    {"mT", view},
-    {"numpy_T", view},
-    {"movedim", view},
-    {"moveaxis", view},
-    {"select", view},
-    {"slice", view},
-    {"narrow", view},
-    {"split", view},
-    {"split_with_sizes", view},
-    {"unsafe_split", view},
-    {"unsafe_split_with_sizes", view},
-    {"chunk", view},
-    {"unsafe_chunk", view},
-    {"tensor_split", view},
-    {"hsplit", view},
-    {"vsplit", view},
-    {"dsplit", view},
-    {"unbind", view},
-    {"diagonal", view},
     {"linalg_diagonal", view},
     {"expand", view},
     {"expand_as", view},
@@ -274,7 +220,7 @@ constexpr Row kRows[] = {
 
 const Row* find_row(std::string_view target) {
   const std::string_view name = base_name(target);
-  const auto it = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.name == name; });
+  const auto it = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return has_word(r.names, name); });
   return it == std::end(kRows) ? nullptr : &*it;
 }
 

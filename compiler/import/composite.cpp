@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/words.h"
 #include "import/aliases.h"
 #include "import/composite_values.h"
 #include "import/torch_functions.h"
@@ -235,7 +236,7 @@ class Recorder {
 
   void call_without_tensors(const OperatorHandle& op, const std::string& target, bool complex, Stack& stack) {
     const c10::FunctionSchema& schema = op.schema();
-    if (listed(kTypeQueries, base_name(op))) {
+    if (has_word(kTypeQueries, base_name(op))) {
       const c10::impl::ExcludeDispatchKeyGuard quiet(kRecord);
       return op.callBoxed(stack);
     }
@@ -311,7 +312,7 @@ class Recorder {
     const auto& params = op.schema().arguments();
     for (size_t i = 0; i < args.size(); ++i) {
       const bool view = params[i].alias_info() && !written(params[i]);
-      if (view || only_type(op) || (written(params[i]) && listed(kOverwriting, name))) continue;
+      if (view || only_type(op) || (written(params[i]) && has_word(kOverwriting, name))) continue;
       each_tensor(args[i], [&](const at::Tensor& t) { check_defined(t); });
     }
   }

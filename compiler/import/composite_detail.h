@@ -31,43 +31,13 @@ struct Refusal : std::exception {
 };
 
 /// Operators that ask for a tensor's type or sizes and give a number. All others that give no tensor ask for its values.
-inline constexpr std::string_view kTypeQueries[] = {
-    "size",
-    "stride",
-    "storage_offset",
-    "numel",
-    "dim",
-    "sym_size",
-    "sym_stride",
-    "sym_numel",
-    "sym_storage_offset",
-    "sym_is_contiguous",
-    "is_contiguous",
-    "is_floating_point",
-    "is_complex",
-    "is_signed",
-    "result_type",
-    "can_cast",
-    "promote_types",
-    "is_conj",
-    "is_neg",
-    "is_same_size",
-    "is_inference",
-    "is_leaf",
-    "output_nr",
-    "_version",
-    "get_device",
-    "is_pinned",
-    "is_coalesced",
-    "_has_compatible_shallow_copy_type",
-    "_debug_has_internal_overlap",
-    "cudnn_is_acceptable",
-    "is_vulkan_available",
-    "_nnpack_available",
-    "_has_same_storage_numel",
-};
+inline constexpr std::string_view kTypeQueries =
+    "size stride storage_offset numel dim sym_size sym_stride sym_numel sym_storage_offset sym_is_contiguous is_contiguous "
+    "is_floating_point is_complex is_signed result_type can_cast promote_types is_conj is_neg is_same_size is_inference is_leaf output_nr "
+    "_version get_device is_pinned is_coalesced _has_compatible_shallow_copy_type _debug_has_internal_overlap cudnn_is_acceptable "
+    "is_vulkan_available _nnpack_available _has_same_storage_numel";
 /// In-place operators that read nothing of what they write.
-inline constexpr std::string_view kOverwriting[] = {"copy_", "fill_", "zero_", "set_"};
+inline constexpr std::string_view kOverwriting = "copy_ fill_ zero_ set_";
 
 /// Where kernels that may be made of other operators stand. Those of the last two may also do part of their work directly, which is found
 /// out while they are traced.
@@ -75,11 +45,6 @@ inline constexpr DispatchKey kComposite[] = {DispatchKey::CompositeImplicitAutog
                                              DispatchKey::CompositeExplicitAutogradNonFunctional};
 inline bool is_composite(const OperatorHandle& op) {
   return std::any_of(std::begin(kComposite), std::end(kComposite), [&](DispatchKey k) { return op.hasKernelForDispatchKey(k); });
-}
-
-template <size_t n>
-bool listed(const std::string_view (&list)[n], std::string_view name) {
-  return std::find(std::begin(list), std::end(list), name) != std::end(list);
 }
 
 inline std::string_view base_name(const OperatorHandle& op) {

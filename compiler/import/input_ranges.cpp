@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/words.h"
+
 namespace aotc::import {
 namespace {
 
@@ -23,49 +25,14 @@ std::string_view base_name(std::string_view target) {
 }
 
 /// Results hold elements of the first argument unchanged.
-constexpr std::string_view kMoves[] = {"view",
-                                       "reshape",
-                                       "_unsafe_view",
-                                       "unsqueeze",
-                                       "squeeze",
-                                       "expand",
-                                       "expand_as",
-                                       "permute",
-                                       "transpose",
-                                       "t",
-                                       "slice",
-                                       "select",
-                                       "flatten",
-                                       "contiguous",
-                                       "clone",
-                                       "detach",
-                                       "alias",
-                                       "repeat",
-                                       "to",
-                                       "_to_copy",
-                                       "view_as",
-                                       "flip",
-                                       "roll",
-                                       "movedim",
-                                       "narrow",
-                                       "repeat_interleave",
-                                       "swapaxes",
-                                       "split",
-                                       "chunk",
-                                       "unbind",
-                                       "int",
-                                       "long",
-                                       "squeeze_copy",
-                                       "split_with_sizes",
-                                       "lift_fresh_copy",
-                                       "type_as",
-                                       "_add_batch_dim",
-                                       "_remove_batch_dim"};
+constexpr std::string_view kMoves =
+    "view reshape _unsafe_view unsqueeze squeeze expand expand_as permute transpose t slice select flatten contiguous clone detach alias "
+    "repeat to _to_copy view_as flip roll movedim narrow repeat_interleave swapaxes split chunk unbind int long squeeze_copy "
+    "split_with_sizes lift_fresh_copy type_as _add_batch_dim _remove_batch_dim";
 /// Conditions and arithmetic of masks.
-constexpr std::string_view kMaskUses[] = {"eq",          "ne",          "lt",         "le",          "gt",           "ge",
-                                          "logical_not", "logical_and", "logical_or", "bitwise_and", "bitwise_or",   "bitwise_not",
-                                          "__and__",     "__or__",      "where",      "masked_fill", "masked_fill_", "mul",
-                                          "rsub",        "sub",         "any",        "all",         "sum"};
+constexpr std::string_view kMaskUses =
+    "eq ne lt le gt ge logical_not logical_and logical_or bitwise_and bitwise_or bitwise_not __and__ __or__ where masked_fill masked_fill_ "
+    "mul rsub sub any all sum";
 
 /// Arguments that say where along `dim` of `self` something is that is `length` long, or that ends at `end`.
 struct PlaceUse {
@@ -77,39 +44,20 @@ constexpr PlaceUse kPlaceUses[] = {
 };
 
 /// Operators whose argument `other` divides.
-constexpr std::string_view kDivisions[] = {"div", "divide", "floor_divide", "remainder", "fmod", "true_divide"};
+constexpr std::string_view kDivisions = "div divide floor_divide remainder fmod true_divide";
 
 /// Arguments that hold indices: of which argument's which dimension they choose.
 struct IndexUse {
-  std::string_view op, index, table, dim;  ///< dim: the argument that says which; empty: `fixed_dim`; "*": of all elements
+  std::string_view ops, index, table, dim;  ///< dim: the argument that says which; empty: `fixed_dim`; "*": of all elements
   int fixed_dim = 0;
 };
 constexpr IndexUse kIndexUses[] = {
-    {"embedding", "indices", "weight", "", 0},
-    {"embedding_bag", "indices", "weight", "", 0},
-    {"_embedding_bag", "indices", "weight", "", 0},
-    {"_embedding_bag_forward_only", "indices", "weight", "", 0},
-    {"index_select", "index", "self", "dim"},
-    {"gather", "index", "self", "dim"},
+    {"embedding embedding_bag _embedding_bag _embedding_bag_forward_only", "indices", "weight", "", 0},
+    {"index_select gather index_add index_copy index_fill index_reduce scatter scatter_add scatter_reduce", "index", "self", "dim"},
     {"take_along_dim", "indices", "self", "dim"},
     {"take", "index", "self", "*"},
-    {"index_add", "index", "self", "dim"},
-    {"index_copy", "index", "self", "dim"},
-    {"index_fill", "index", "self", "dim"},
-    {"index_reduce", "index", "self", "dim"},
-    {"scatter", "index", "self", "dim"},
-    {"scatter_add", "index", "self", "dim"},
-    {"scatter_reduce", "index", "self", "dim"},
-    {"nll_loss_forward", "target", "self", "", 1},
-    {"nll_loss", "target", "self", "", 1},
-    {"nll_loss_nd", "target", "self", "", 1},
-    {"cross_entropy_loss", "target", "self", "", 1},
+    {"nll_loss_forward nll_loss nll_loss_nd cross_entropy_loss", "target", "self", "", 1},
 };
-
-template <class Range>
-bool contains(const Range& r, std::string_view s) {
-  return std::find(std::begin(r), std::end(r), s) != std::end(r);
-}
 
 class Follower {
  public:
@@ -132,13 +80,13 @@ class Follower {
     use_as_index(n, op);
     if (op == "item" || op == "_local_scalar_dense") use_as_size(n);
     if (!numbers_.empty()) use_as_place(n, op);
-    if (contains(kMaskUses, op)) mark_masks(n);
-    if (contains(kDivisions, op))
+    if (has_word(kMaskUses, op)) mark_masks(n);
+    if (has_word(kDivisions, op))
       if (const Trace* t = trace(find(n, "other"))) uses_[t->input].divisor = true;
     const Trace* first = n.args.empty() ? nullptr : trace(n.args[0].value);
     if (!first) return;
     Trace t = *first;
-    bool follows = contains(kMoves, op);
+    bool follows = has_word(kMoves, op);
     if ((op == "add" || op == "sub") && n.args.size() > 1) {
       const Expr* e = std::get_if<Expr>(&n.args[1].value);
       if (e && e->is_const()) {
@@ -163,7 +111,7 @@ class Follower {
 
   void use_as_index(const PNode& n, std::string_view op) {
     for (const IndexUse& u : kIndexUses) {
-      if (u.op != op) continue;
+      if (!has_word(u.ops, op)) continue;
       const Arg* table = find(n, u.table);
       const Trace* t = trace(find(n, u.index));
       if (!table || !t) continue;
@@ -303,8 +251,8 @@ class Follower {
 }  // namespace
 
 std::map<std::string, std::vector<double>> compared_with(const Program& program) {
-  constexpr std::string_view kComparisons[] = {"lt", "le", "gt", "ge", "eq", "ne", "less", "less_equal", "greater", "greater_equal"};
-  constexpr std::string_view kSummaries[] = {"max", "min", "amax", "amin", "aminmax", "sum", "mean", "abs", "item", "_local_scalar_dense"};
+  constexpr std::string_view kComparisons = "lt le gt ge eq ne less less_equal greater greater_equal";
+  constexpr std::string_view kSummaries = "max min amax amin aminmax sum mean abs item _local_scalar_dense";
   std::map<std::string, std::string> from;  // value → the user input
   std::map<SymId, std::string> numbers;
   std::map<std::string, std::vector<double>> out;
@@ -322,9 +270,9 @@ std::map<std::string, std::vector<double>> compared_with(const Program& program)
     const auto it = first ? from.find(first->name) : from.end();
     if (it == from.end()) continue;
     const std::string input = it->second;
-    if (contains(kComparisons, op) && n.args.size() > 1)
+    if (has_word(kComparisons, op) && n.args.size() > 1)
       if (const auto c = number(n.args[1].value)) out[input].push_back(*c);
-    if (!contains(kMoves, op) && !contains(kSummaries, op)) continue;
+    if (!has_word(kMoves, op) && !has_word(kSummaries, op)) continue;
     for (const Arg& r : n.results) {
       if (const TensorRef* ref = std::get_if<TensorRef>(&r)) from[ref->name] = input;
       const Expr* e = std::get_if<Expr>(&r);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/diagnostic.h"
+#include "base/words.h"
 #include "import/zip.h"
 
 namespace aotc::import {
@@ -27,7 +28,7 @@ constexpr StorageType kStorages[] = {
 constexpr std::string_view kOrderedDict = "collections.OrderedDict", kTensor = "torch._utils._rebuild_tensor_v2",
                            kParameter = "torch._utils._rebuild_parameter", kSize = "torch.Size";
 /// What builds tensors of classes of their own; the class is the next name.
-constexpr std::string_view kOfClass[] = {"torch._tensor._rebuild_from_type_v2", "torch._utils._rebuild_wrapper_subclass"};
+constexpr std::string_view kOfClass = "torch._tensor._rebuild_from_type_v2 torch._utils._rebuild_wrapper_subclass";
 
 class Unpickler {
  public:
@@ -110,7 +111,7 @@ class Unpickler {
   void push_name(const std::string& name) {
     const bool known = name == kOrderedDict || name == kTensor || name == kParameter || name == kSize ||
                        std::any_of(std::begin(kStorages), std::end(kStorages), [&](const StorageType& s) { return s.name == name; });
-    const bool of_class = std::find(std::begin(kOfClass), std::end(kOfClass), name) != std::end(kOfClass);
+    const bool of_class = has_word(kOfClass, name);
     if (!known && !of_class && of_class_) throw subclass(name);
     if (!known && !of_class) throw fail(fmt::format("the name {} is not allowed", name));
     of_class_ = of_class_ || of_class;

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <set>
 
+#include "base/words.h"
 #include "import/aliases.h"
 #include "import/drawing.h"
 #include "import/operands.h"
@@ -252,24 +253,18 @@ Made attention(Draw& d) {
 }
 
 struct Row {
-  std::string_view op;  ///< without the overload; the name that ends in _ is the form that writes into its operand
+  std::string_view ops;  ///< without the overload; the name that ends in _ is the form that writes into its operand
   Made (*draw)(Draw&);
   std::string_view overload = {};  ///< empty: any
 };
 constexpr Row kRows[] = {
-    {"rand", uniform},
-    {"rand_like", uniform},
-    {"uniform", uniform},
-    {"randn", normal},
-    {"randn_like", normal},
-    {"normal", normal},
-    {"normal_functional", normal},
+    {"rand rand_like uniform", uniform},
+    {"randn randn_like normal normal_functional", normal},
     {"log_normal", log_normal},
     {"exponential", exponential},
     {"geometric", geometric},
     {"cauchy", cauchy},
-    {"randint", randint},
-    {"randint_like", randint},
+    {"randint randint_like", randint},
     {"random", random},
     {"bernoulli", bernoulli_of_self, "default"},
     {"bernoulli", bernoulli},
@@ -322,9 +317,10 @@ class Drawer {
  private:
   bool replace(const PNode& n, std::vector<PNode>& into) {
     const std::optional<Target> t = target_of(n.target);
-    const Row* row = t ? std::find_if(std::begin(kRows), std::end(kRows),
-                                      [&](const Row& r) { return r.op == t->op && (r.overload.empty() || r.overload == t->overload); })
-                       : std::end(kRows);
+    const Row* row =
+        t ? std::find_if(std::begin(kRows), std::end(kRows),
+                         [&](const Row& r) { return has_word(r.ops, t->op) && (r.overload.empty() || r.overload == t->overload); })
+          : std::end(kRows);
     if (row == std::end(kRows) || n.results.empty()) return false;
     const std::vector<std::string> names = result_names(n);
     if (!t->writes && std::none_of(names.begin(), names.end(), [&](const std::string& s) { return read_.count(s) != 0; })) return false;
@@ -397,12 +393,11 @@ class Drawer {
 };
 
 /// Readers through which zeros stay zeros, whatever else they read.
-constexpr std::string_view kKeepZeros[] = {
-    "aten.mul.Tensor",      "aten.mul.Scalar",         "aten.neg.default",   "aten.to.device",       "aten.to.dtype",
-    "aten.to.dtype_layout", "aten._to_copy.default",   "aten.view.default",  "aten.reshape.default", "aten.permute.default",
-    "aten.transpose.int",   "aten.unsqueeze.default",  "aten.squeeze.dim",   "aten.expand.default",  "aten.slice.Tensor",
-    "aten.flip.default",    "aten.contiguous.default", "aten.clone.default", "aten.select.int",      "aten.detach.default",
-};
+constexpr std::string_view kKeepZeros =
+    "aten.mul.Tensor aten.mul.Scalar aten.neg.default aten.to.device aten.to.dtype aten.to.dtype_layout aten._to_copy.default "
+    "aten.view.default aten.reshape.default aten.permute.default aten.transpose.int aten.unsqueeze.default aten.squeeze.dim "
+    "aten.expand.default aten.slice.Tensor aten.flip.default aten.contiguous.default aten.clone.default aten.select.int "
+    "aten.detach.default";
 
 bool is_zero(const Arg& a) {
   if (const Expr* e = std::get_if<Expr>(&a)) return e->is(0);
@@ -419,7 +414,7 @@ bool silenced(const Program& p, const std::string& name) {
   return std::all_of(p.nodes.begin(), p.nodes.end(), [&](const PNode& n) {
     if (std::none_of(n.args.begin(), n.args.end(), [&](const NamedArg& a) { return reads(a.value); })) return true;
     if (n.target == "aten._assert_tensor_metadata.default") return true;
-    if (std::find(std::begin(kKeepZeros), std::end(kKeepZeros), n.target) == std::end(kKeepZeros)) return false;
+    if (!has_word(kKeepZeros, n.target)) return false;
     if (n.target.starts_with("aten.mul.") && n.args.size() == 2 && (is_zero(n.args[0].value) || is_zero(n.args[1].value))) return true;
     const std::vector<std::string> made = result_names(n);
     return std::all_of(made.begin(), made.end(), [&](const std::string& s) { return silenced(p, s); });

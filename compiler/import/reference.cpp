@@ -13,6 +13,7 @@
 #include <limits>
 #include <set>
 
+#include "base/words.h"
 #include "import/aliases.h"
 #include "import/bind_symbols.h"
 #include "import/reference_values.h"
@@ -70,11 +71,13 @@ struct Step {
 };
 
 /// Checks of types and devices that were right at export; element types differ on purpose in f64.
-constexpr std::string_view kSkipped[] = {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
-                                         "aten.sym_constrain_range_for_size.default", "aten._assert_scalar.default"};
+constexpr std::string_view kSkipped =
+    "aten._assert_tensor_metadata.default aten.sym_constrain_range.default aten.sym_constrain_range_for_size.default "
+    "aten._assert_scalar.default";
 
-constexpr std::string_view kAntialiased[] = {"aten._upsample_bilinear2d_aa.default", "aten._upsample_bilinear2d_aa.vec",
-                                             "aten._upsample_bicubic2d_aa.default", "aten._upsample_bicubic2d_aa.vec"};
+constexpr std::string_view kAntialiased =
+    "aten._upsample_bilinear2d_aa.default aten._upsample_bilinear2d_aa.vec aten._upsample_bicubic2d_aa.default "
+    "aten._upsample_bicubic2d_aa.vec";
 
 /// LibTorch's antialiased resizing repeats a row where the result is one element wide: its loop, made for rows, then runs down the column
 /// and takes all weights of the first row it meets (which one depends on the threads). The turned image is resized right.
@@ -137,7 +140,7 @@ class Planner {
         for (const Expr& e : p_.tensors.at(in.name).sizes) bound_.merge(e.symbols());
     }
     for (const PNode& n : p_.nodes) {
-      if (std::find(std::begin(kSkipped), std::end(kSkipped), n.target) != std::end(kSkipped)) continue;
+      if (has_word(kSkipped, n.target)) continue;
       g.steps.push_back(step(n));
     }
     for (const ProgramOutput& o : p_.outputs) g.outputs.push_back(argument(o.value, c10::TypeKind::AnyType));
@@ -168,7 +171,7 @@ class Planner {
                 "torch.library.custom_op) gives the reference");
       if ((f64_ || options_.bf16) && n.target == "aten.view.dtype") s.bits_of = bits_of(n);
     }
-    s.turns_narrow_images = std::find(std::begin(kAntialiased), std::end(kAntialiased), n.target) != std::end(kAntialiased);
+    s.turns_narrow_images = has_word(kAntialiased, n.target);
     for (size_t i = 0; i < n.args.size(); ++i) {
       c10::TypeKind kind = c10::TypeKind::AnyType;
       if (s.op) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/words.h"
+
 namespace aotc::import {
 namespace {
 
@@ -21,36 +23,22 @@ struct Alias {
   std::string_view from, to;
 };
 constexpr Alias kAliases[] = {
-    {"max", "Max"},
-    {"min", "Min"},
-    {"torch.sym_max", "Max"},
-    {"torch.sym_min", "Min"},
-    {"torch.sym_int", "TruncToInt"},
-    {"torch.sym_sqrt", "sqrt"},
+    {"max torch.sym_max", "Max"},
+    {"min torch.sym_min", "Min"},
+    {"torch.sym_int int trunc math.trunc", "TruncToInt"},
+    {"torch.sym_sqrt torch._sym_sqrt math.sqrt OpaqueUnaryFn_sqrt", "sqrt"},
     {"torch.sym_not", "Not"},
     {"torch.sym_ite", "Where"},
     {"abs", "Abs"},
-    {"int", "TruncToInt"},
-    {"trunc", "TruncToInt"},
-    {"math.trunc", "TruncToInt"},
-    {"floor", "FloorToInt"},
-    {"math.floor", "FloorToInt"},
-    {"ceiling", "CeilToInt"},
-    {"math.ceil", "CeilToInt"},
+    {"floor math.floor", "FloorToInt"},
+    {"ceiling math.ceil", "CeilToInt"},
     {"round", "RoundToInt"},
-    {"float", "ToFloat"},
-    {"torch.sym_float", "ToFloat"},
-    {"torch._sym_sqrt", "sqrt"},
-    {"math.sqrt", "sqrt"},
-    {"OpaqueUnaryFn_sqrt", "sqrt"},
-    {"math.log2", "log2"},
-    {"OpaqueUnaryFn_log2", "log2"},
-    {"FloatTrueDiv", "TrueDiv"},
-    {"IntTrueDiv", "TrueDiv"},
+    {"float torch.sym_float", "ToFloat"},
+    {"math.log2 OpaqueUnaryFn_log2", "log2"},
+    {"FloatTrueDiv IntTrueDiv", "TrueDiv"},
     {"CleanDiv", "FloorDiv"},
     {"PythonMod", "Mod"},
-    {"FloatPow", "Pow"},
-    {"PowByNatural", "Pow"},
+    {"FloatPow PowByNatural", "Pow"},
     {"Equality", "Eq"},
     {"Unequality", "Ne"},
     {"LessThan", "Le"},
@@ -60,7 +48,7 @@ constexpr Alias kAliases[] = {
 };
 std::string canonical(std::string_view name) {
   for (const Alias& a : kAliases)
-    if (a.from == name) return std::string(a.to);
+    if (has_word(a.from, name)) return std::string(a.to);
   return std::string(name);
 }
 

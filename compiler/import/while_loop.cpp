@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 
+#include "base/words.h"
 #include "import/control_flow.h"
 #include "import/graph_reader.h"
 
@@ -82,10 +83,10 @@ constexpr Comparison kComparisons[] = {
     {"lt.Scalar", 0, 1, false}, {"lt.Tensor", 0, 1, false}, {"le.Scalar", 0, 1, true}, {"le.Tensor", 0, 1, true},
     {"gt.Scalar", 1, 0, false}, {"gt.Tensor", 1, 0, false}, {"ge.Scalar", 1, 0, true}, {"ge.Tensor", 1, 0, true},
 };
-constexpr std::string_view kBoth[] = {"__and__.Tensor", "bitwise_and.Tensor", "logical_and.default"};
+constexpr std::string_view kBoth = "__and__.Tensor bitwise_and.Tensor logical_and.default";
 /// Results that are their first argument.
-constexpr std::string_view kSame[] = {"aten.lift_fresh_copy.default", "aten.lift_fresh.default", "aten.detach_.default",
-                                      "aten.detach.default",          "aten.clone.default",      "aten.alias.default"};
+constexpr std::string_view kSame =
+    "aten.lift_fresh_copy.default aten.lift_fresh.default aten.detach_.default aten.detach.default aten.clone.default aten.alias.default";
 
 /// What the loop is: its subgraphs, and what is known of the numbers that stand for its operands outside of it.
 struct Loop {
@@ -142,7 +143,7 @@ std::optional<int64_t> rounds(const Loop& l) {
     const std::string op = Subgraph::op(*node);
     const std::optional<JsonRef> a = Subgraph::argument(*node, 0), b = Subgraph::argument(*node, 1);
     if (!a || !b) continue;
-    if (std::find(std::begin(kBoth), std::end(kBoth), op) != std::end(kBoth)) {
+    if (has_word(kBoth, op)) {
       for (const JsonRef& side : {*a, *b})
         if (const std::string name = Subgraph::name_of(side); seen.insert(name).second) open.push_back(name);
     } else if (const std::optional<int64_t> here = rounds_of(l, op, {*a, *b}); here && (!most || *here < *most)) {
@@ -169,7 +170,7 @@ std::optional<Interval> GraphReader::whole_number(const Arg& a) const {
     const std::string& op = node->target;
     if (op == "aten.zeros.default" || op == "aten.zeros_like.default") return exactly(0);
     if (op == "aten.ones.default" || op == "aten.ones_like.default") return exactly(1);
-    const bool same = std::find(std::begin(kSame), std::end(kSame), op) != std::end(kSame);
+    const bool same = has_word(kSame, op);
     const std::string_view taken = op == "aten.full.default" ? "fill_value" : op == "aten.scalar_tensor.default" ? "s" : "";
     if (!same && taken.empty()) return std::nullopt;
     const auto given = std::find_if(node->args.begin(), node->args.end(), [&](const NamedArg& n) { return same || n.name == taken; });

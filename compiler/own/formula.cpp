@@ -1,14 +1,15 @@
 #include "own/formula.h"
 
-#include <algorithm>
 #include <cctype>
+
+#include "base/words.h"
 
 namespace aotc::own {
 namespace {
 
 bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
 
-constexpr std::string_view kFunctions[] = {"floordiv", "mod", "min", "max"};
+constexpr std::string_view kFunctions = "floordiv mod min max";
 
 /// Every name that the text has, but for functions.
 SymTable names_of(std::string_view text) {
@@ -22,7 +23,7 @@ SymTable names_of(std::string_view text) {
     while (end < text.size() && is_name_char(text[end])) ++end;
     const std::string_view word = text.substr(at, end - at);
     at = end;
-    const bool function = std::find(std::begin(kFunctions), std::end(kFunctions), word) != std::end(kFunctions);
+    const bool function = has_word(kFunctions, word);
     if (std::isdigit(static_cast<unsigned char>(word[0])) || function || names.find(word)) continue;
     SymInfo info;
     info.name = std::string(word);

@@ -5,6 +5,7 @@
 
 #include "aotc/detail/blob_hash.h"
 #include "base/file.h"
+#include "base/words.h"
 #include "import/json.h"
 #include "own/description.h"
 
@@ -221,11 +222,10 @@ class Reader {
   static std::string flag(const JsonRef& j) {
     const std::string s = j.text();
     static constexpr std::string_view kStarts[] = {"-D", "-U", "-I", "-O", "-std="};
-    static constexpr std::string_view kWhole[] = {"-ffast-math",   "-fno-fast-math",       "-funroll-loops",
-                                                  "-fopenmp-simd", "-fno-strict-aliasing", "-fwrapv"};
+    static constexpr std::string_view kWhole = "-ffast-math -fno-fast-math -funroll-loops -fopenmp-simd -fno-strict-aliasing -fwrapv";
     const bool starts =
         std::any_of(std::begin(kStarts), std::end(kStarts), [&](std::string_view p) { return s.size() > p.size() && s.rfind(p, 0) == 0; });
-    if (s.size() > 512 || (!starts && std::find(std::begin(kWhole), std::end(kWhole), s) == std::end(kWhole)))
+    if (s.size() > 512 || (!starts && !has_word(kWhole, s)))
       throw j.fault(fmt::format("\"{}\" is no flag that is passed on", s.substr(0, 80)))
           .note("expected -Dname=value, -U, -I, -O, -std=, -ffast-math, -funroll-loops, -fopenmp-simd, -fno-strict-aliasing or -fwrapv");
     return s;

@@ -6,6 +6,7 @@
 
 #include "aotc/detail/library_abi.h"
 #include "aotc/dtype.h"
+#include "base/words.h"
 #include "decompose/table.h"
 #include "emit/cuda/code.h"
 #include "forms/cpu/forms.h"
@@ -123,10 +124,11 @@ json support() {
   }
   for (const decompose::Family& f : decompose::families()) {
     std::set<std::string_view> names, complex;
-    for (const decompose::RuleRow& row : f.rules) {
-      names.insert(row.overload);
-      if (decompose::find_complex_rule(row.overload)) complex.insert(row.overload);
-    }
+    for (const decompose::RuleRow& row : f.rules)
+      each_word(row.overloads, [&](std::string_view overload) {
+        names.insert(overload);
+        if (decompose::find_complex_rule(overload)) complex.insert(overload);
+      });
     all["families"].push_back({{"title", f.title}, {"kernels", f.kernels}, {"operators", names}, {"complex", complex}});
   }
   return all;

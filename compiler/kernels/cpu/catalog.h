@@ -1,24 +1,14 @@
 #pragma once
 // The kernels of the precompiled library as data, and the entries that serve the instruction sets of an artifact.
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/diagnostic.h"
 #include "base/target.h"
+#include "base/words.h"
 
 namespace aotc::kernels {
-
-/// Whether one of the words of a list is this one.
-constexpr bool has_word(std::string_view list, std::string_view word) {
-  for (size_t at = 0; at < list.size();) {
-    const size_t end = std::min(list.find(' ', at), list.size());
-    if (list.substr(at, end - at) == word) return true;
-    at = end + 1;
-  }
-  return false;
-}
 
 /// A row of kernels.def.
 struct KernelDesc {
