@@ -1,4 +1,5 @@
 // A whole buffer to another: the runtime does it, on every machine.
+#include "forms/instance.h"
 #include "forms/list.h"
 
 namespace aotc::forms {
@@ -19,9 +20,6 @@ class Copy final : public FormOf<loop::LibraryKernel> {
 
 }  // namespace
 
-const Form& copy() {
-  static const Copy form;
-  return form;
-}
+const Form& copy() { return instance<Copy>(); }
 
 }  // namespace aotc::forms

@@ -1,7 +1,6 @@
 #include "forms/fuse_puts.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "forms/joining.h"
 #include "forms/library_attrs.h"

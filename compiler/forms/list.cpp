@@ -17,100 +17,16 @@ using Table = std::vector<const Form*>;
 /// In the order in which equal costs are taken; the last row of a kernel kind always fits.
 const Table& table_of(Arch arch) {
   static const Table kCpu = {
-      &cpu::gemm_quant(),
-      &cpu::gemm_unpack(),
-      &cpu::gemm_int8_tiles(),
-      &cpu::gemm_int8(),
-      &cpu::gemm_bytes_tiles(),
-      &cpu::gemm_bytes(),
-      &cpu::gemm_bf16w(),
-      &cpu::gemm_tiles(),
-      &cpu::gemm_held(),
-      &cpu::gemm_parts(),
-      &cpu::gemm_dots(),
-      &cpu::gemm_strassen(),
-      &cpu::gemm(),  // matrix products: the last takes all
-      &cpu::conv_direct(),
-      &cpu::conv_product(),
-      &cpu::conv_phases(),  // convolutions: one of the first two takes all
-      &cpu::conv_winograd(),
-      &cpu::conv_last_depthwise(),
-      &cpu::conv_few(),
-      &cpu::conv_last_tiles(),
-      &cpu::conv_bytes_depthwise(),
-      &cpu::conv_bytes_tiles(),
-      &cpu::conv_bytes(),
-      &cpu::conv_last(),  // channels-last: the last takes all of floats
-      &cpu::attention_tiles(),
-      &cpu::attention_split(),
-      &cpu::attention(),  // attention: the last takes all
-      &cpu::sort(),
-      &cpu::topk(),
-      &cpu::scatter(),  // whole-tensor algorithms
-      &cpu::index_put(),
-      &cpu::add_rows(),
-      &cpu::recurrence_tiles(),
-      &cpu::recurrence_panels(),
-      &cpu::recurrence(),
-      &cpu::fourier(),
-      &cpu::check(),
-      &cpu::exclude(),
-      &cpu::cholesky(),
-      &cpu::lu(),
-      &cpu::qr(),
-      &cpu::svd(),
-      &cpu::solve_triangular(),
-      &cpu::custom(),
-      &copy(),             //
-      &cpu::far_loop(),    //
-      &cpu::fused_loop(),  // fused loops
+      &copy(),
+#define AOTC_FORM(name) &cpu::name(),
+#include "forms/cpu/forms.def"
+#undef AOTC_FORM
   };
   static const Table kCuda = {
-      &cuda::vector(),
-      &cuda::stream(),
-      &cuda::wgmma(),
-      &cuda::wgmma_parts(),
-      &cuda::wgmma_apart(),
-      &cuda::wgmma_quant(),
-      &cuda::mma(),
-      &cuda::simt(),  // matrix products
-      &cuda::conv_few(),
-      &cuda::conv_patch(),
-      &cuda::conv_wgmma(),
-      &cuda::conv_wgmma_parts(),
-      &cuda::conv_mma(),
-      &cuda::conv_simt(),
-      &cuda::conv_points(),  // convolutions
-      &cuda::attention_wgmma(),
-      &cuda::attention_mma(),
-      &cuda::attention(),  //
-      &cuda::sort_packed(),
-      &cuda::sort_radix(),
-      &cuda::sort_dealt(),
-      &cuda::sort(),
-      &cuda::topk_warps(),
-      &cuda::topk_bounded(),
-      &cuda::topk(),  // whole-tensor algorithms
-      &cuda::scatter_last(),
-      &cuda::scatter(),
-      &cuda::index_put_rows(),
-      &cuda::index_put(),
-      &cuda::add_rows(),
-      &cuda::fourier(),
-      &cuda::recurrence_held(),
-      &cuda::recurrence(),
-      &cuda::check(),
-      &cuda::exclude(),
-      &cuda::cholesky(),
-      &cuda::lu(),
-      &cuda::qr(),
-      &cuda::svd(),
-      &cuda::solve_triangular(),
-      &cuda::custom(),  //
-      &copy(),          //
-      &cuda::loop_flat(),
-      &cuda::loop_serial(),
-      &cuda::loop_row(),  // fused loops
+      &copy(),
+#define AOTC_FORM(name) &cuda::name(),
+#include "forms/cuda/forms.def"
+#undef AOTC_FORM
   };
   return arch == Arch::x86_64 ? kCpu : kCuda;
 }

@@ -1,7 +1,6 @@
 #include "forms/row_prologues.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "forms/joining.h"

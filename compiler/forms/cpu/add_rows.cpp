@@ -7,7 +7,7 @@ namespace {
 
 class AddRows final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  AddRows() : LibraryForm("add_rows") {}
 
  protected:
   Fit fits(const loop::LibraryKernel& k, const Site& s) const override {
@@ -28,9 +28,6 @@ class AddRows final : public LibraryForm {
 
 }  // namespace
 
-const Form& add_rows() {
-  static const AddRows form("add_rows");
-  return form;
-}
+const Form& add_rows() { return instance<AddRows>(); }
 
 }  // namespace aotc::forms::cpu

@@ -294,19 +294,9 @@ class AttentionTiles final : public Attention {
 
 }  // namespace
 
-const Form& attention_tiles() {
-  static const AttentionTiles form;
-  return form;
-}
+const Form& attention_tiles() { return instance<AttentionTiles>(); }
 
-const Form& attention_split() {
-  static const AttentionSplit form;
-  return form;
-}
-
-const Form& attention() {
-  static const Attention form;
-  return form;
-}
+const Form& attention_split() { return instance<AttentionSplit>(); }
+const Form& attention() { return instance<Attention>(); }
 
 }  // namespace aotc::forms::cpu

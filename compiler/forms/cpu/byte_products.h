@@ -1,7 +1,6 @@
 #pragma once
 // What the forms of products of bytes with constant bytes have in common: which they take, the call, the weight, the config.
 #include <algorithm>
-#include <set>
 
 #include "aotc/detail/bytes_abi.h"
 #include "emit/cpu/module.h"
@@ -13,14 +12,11 @@
 
 namespace aotc::forms::cpu {
 
-/// Blocks of rows and columns are those of weights of few bits.
-class ByteProductForm : public FormOf<loop::MatmulKernel> {
+class ByteProductForm : public BlocksForm {
  public:
-  std::span<const Field> fields() const override { return fields_of<FewBitsBlock>(); }
+  ByteProductForm() : BlocksForm(DType::u8) {}
 
  protected:
-  virtual const char* kernel() const = 0;  ///< of the library
-  virtual int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const = 0;
   virtual Fit serves(const Site&) const { return Fit::yes(); }
 
   static aotc_gemm_bytes_config config_of(const FewBitsBlock& b) {
@@ -43,13 +39,6 @@ class ByteProductForm : public FormOf<loop::MatmulKernel> {
   }
 
   std::string contract(const loop::MatmulKernel& k, const Site& s) const override { return "bytes " + product_contract(k, s.syms); }
-
-  StepSpec step(const loop::MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const FewBitsBlock b = unpack<FewBitsBlock>(choice);
-    StepSpec f = product_units(k, site, entry_of(kernel(), DType::u8), b.mc, b.nc);
-    f.scratch_bytes = scratch_bytes(b, *k.k.as_const());
-    return f;
-  }
 
   std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::MatmulKernel& k, const Choice&) const override {
     const auto at = *constants({k.k, k.b.base, k.b.row_stride, k.b.col_stride});

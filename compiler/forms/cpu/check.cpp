@@ -6,7 +6,7 @@ namespace {
 
 class Check final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  Check() : LibraryForm("check") {}
 
  protected:
   StepSpec step(const loop::LibraryKernel& k, const Site&, const Choice&) const override {
@@ -19,9 +19,6 @@ class Check final : public LibraryForm {
 
 }  // namespace
 
-const Form& check() {
-  static const Check form("check");
-  return form;
-}
+const Form& check() { return instance<Check>(); }
 
 }  // namespace aotc::forms::cpu

@@ -1,7 +1,6 @@
 #pragma once
 // C text of the config structs of library_abi.h.
 #include <string>
-#include <vector>
 
 #include "base/initialiser.h"
 #include "base/target.h"

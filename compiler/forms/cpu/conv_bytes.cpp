@@ -113,13 +113,7 @@ class ConvBytesDepthwise final : public ByteConv {
 
 }  // namespace
 
-const Form& conv_bytes() {
-  static const ConvBytes form;
-  return form;
-}
-const Form& conv_bytes_depthwise() {
-  static const ConvBytesDepthwise form;
-  return form;
-}
+const Form& conv_bytes() { return instance<ConvBytes>(); }
+const Form& conv_bytes_depthwise() { return instance<ConvBytesDepthwise>(); }
 
 }  // namespace aotc::forms::cpu

@@ -127,9 +127,6 @@ class ConvBytesTiles final : public ByteConv {
 
 }  // namespace
 
-const Form& conv_bytes_tiles() {
-  static const ConvBytesTiles form;
-  return form;
-}
+const Form& conv_bytes_tiles() { return instance<ConvBytesTiles>(); }
 
 }  // namespace aotc::forms::cpu

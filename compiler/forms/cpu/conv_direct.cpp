@@ -52,9 +52,6 @@ class ConvDirect final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_direct() {
-  static const ConvDirect form;
-  return form;
-}
+const Form& conv_direct() { return instance<ConvDirect>(); }
 
 }  // namespace aotc::forms::cpu

@@ -110,9 +110,6 @@ class ConvFew final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_few() {
-  static const ConvFew form;
-  return form;
-}
+const Form& conv_few() { return instance<ConvFew>(); }
 
 }  // namespace aotc::forms::cpu

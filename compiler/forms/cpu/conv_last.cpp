@@ -72,9 +72,6 @@ class ConvLast final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_last() {
-  static const ConvLast form;
-  return form;
-}
+const Form& conv_last() { return instance<ConvLast>(); }
 
 }  // namespace aotc::forms::cpu

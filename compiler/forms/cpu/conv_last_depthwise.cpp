@@ -84,9 +84,6 @@ class ConvLastDepthwise final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_last_depthwise() {
-  static const ConvLastDepthwise form;
-  return form;
-}
+const Form& conv_last_depthwise() { return instance<ConvLastDepthwise>(); }
 
 }  // namespace aotc::forms::cpu

@@ -190,9 +190,6 @@ class ConvLastTiles final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_last_tiles() {
-  static const ConvLastTiles form;
-  return form;
-}
+const Form& conv_last_tiles() { return instance<ConvLastTiles>(); }
 
 }  // namespace aotc::forms::cpu

@@ -121,9 +121,6 @@ class ConvPhases final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_phases() {
-  static const ConvPhases form;
-  return form;
-}
+const Form& conv_phases() { return instance<ConvPhases>(); }
 
 }  // namespace aotc::forms::cpu

@@ -79,9 +79,6 @@ class ConvProduct final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_product() {
-  static const ConvProduct form;
-  return form;
-}
+const Form& conv_product() { return instance<ConvProduct>(); }
 
 }  // namespace aotc::forms::cpu

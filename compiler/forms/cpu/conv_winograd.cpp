@@ -108,9 +108,6 @@ class ConvWinograd final : public ConvForm {
 
 }  // namespace
 
-const Form& conv_winograd() {
-  static const ConvWinograd form;
-  return form;
-}
+const Form& conv_winograd() { return instance<ConvWinograd>(); }
 
 }  // namespace aotc::forms::cpu

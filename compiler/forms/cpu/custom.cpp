@@ -33,9 +33,6 @@ class Custom final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& custom() {
-  static const Custom form;
-  return form;
-}
+const Form& custom() { return instance<Custom>(); }
 
 }  // namespace aotc::forms::cpu

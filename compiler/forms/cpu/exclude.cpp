@@ -6,7 +6,7 @@ namespace {
 
 class Exclude final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  Exclude() : LibraryForm("exclude") {}
 
  protected:
   StepSpec step(const loop::LibraryKernel& k, const Site& s, const Choice&) const override {
@@ -19,9 +19,6 @@ class Exclude final : public LibraryForm {
 
 }  // namespace
 
-const Form& exclude() {
-  static const Exclude form("exclude");
-  return form;
-}
+const Form& exclude() { return instance<Exclude>(); }
 
 }  // namespace aotc::forms::cpu

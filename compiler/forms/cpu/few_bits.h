@@ -1,5 +1,6 @@
 #pragma once
 // What the forms of products with weights of few bits have in common: blocks, their config, the call.
+#include <algorithm>
 #include <set>
 
 #include "forms/cpu/config.h"
@@ -25,32 +26,55 @@ struct FewBitsBlock {
   }
 };
 
-/// These blocks of rows, each with every block of columns worth trying.
-inline std::vector<FewBitsBlock> few_bits_blocks(const std::set<int>& mcs) {
-  std::vector<FewBitsBlock> all;
-  for (int mc : mcs)
-    for (int nc : {128, 64, 32, 256}) all.push_back({mc, nc});
-  return all;
-}
-
 /// Whether the product may round its rows to 8 bits, and sums of bytes hold it.
 Fit fits_int8_rows(const loop::MatmulKernel& k, const Site& s);
 std::string int8_contract(const loop::MatmulKernel& k, const Site& s);
 
-class FewBitsForm : public FormOf<loop::MatmulKernel> {
+/// Blocks of rows for tile registers that take as many bytes of k.
+inline std::set<int> byte_tile_rows(int64_t m) {
+  std::set<int> mcs{1};
+  for (int64_t mc : {16, 32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min(m, mc)));
+  return mcs;
+}
+
+/// A form of the library's kernel of the same name, of rows of `rows`: blocks of rows, each with every block of columns worth trying.
+class BlocksForm : public FormOf<loop::MatmulKernel> {
  public:
+  explicit BlocksForm(DType rows) : rows_(rows) {}
   std::span<const Field> fields() const override { return fields_of<FewBitsBlock>(); }
 
  protected:
-  virtual const char* kernel() const = 0;  ///< of the library
   virtual int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const = 0;
+  virtual std::set<int> row_blocks(const ProductSizes& c, const Machine& machine) const = 0;
+  virtual double cost_ns(const loop::MatmulKernel& k, const ProductSizes& c, const FewBitsBlock& b, const Machine& machine) const = 0;
 
+  std::vector<Candidate> candidates(const loop::MatmulKernel& k, const Site& s) const override {
+    const ProductSizes c = product_sizes(k, s.syms);
+    std::vector<Candidate> all;
+    for (int mc : row_blocks(c, s.machine))
+      for (int nc : {128, 64, 32, 256}) {
+        const FewBitsBlock b{mc, nc};
+        const Fit fit = fits_scratch(scratch_bytes(b, c.k));
+        all.push_back({pack(*this, b), fit, fit ? cost_ns(k, c, b, s.machine) : 0});
+      }
+    return all;
+  }
   StepSpec step(const loop::MatmulKernel& k, const Site& site, const Choice& choice) const override {
     const FewBitsBlock b = unpack<FewBitsBlock>(choice);
-    StepSpec f = product_units(k, site, entry_of(kernel(), DType::f32), b.mc, b.nc);
+    StepSpec f = product_units(k, site, entry_of(name(), rows_), b.mc, b.nc);
     f.scratch_bytes = scratch_bytes(b, *k.k.as_const());
     return f;
   }
+
+ private:
+  DType rows_;
+};
+
+class FewBitsForm : public BlocksForm {
+ public:
+  FewBitsForm() : BlocksForm(DType::f32) {}
+
+ protected:
   std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::MatmulKernel& k, const Choice&) const override {
     return std::pair(k.b_quantised->values, few_bits_panels(k));
   }

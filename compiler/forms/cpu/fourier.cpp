@@ -10,7 +10,7 @@ namespace {
 
 class Fourier final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  Fourier() : LibraryForm("fourier") {}
 
  protected:
   Fit fits(const LibraryKernel& k, const Site& s) const override {
@@ -44,9 +44,6 @@ class Fourier final : public LibraryForm {
 
 }  // namespace
 
-const Form& fourier() {
-  static const Fourier form("fourier");
-  return form;
-}
+const Form& fourier() { return instance<Fourier>(); }
 
 }  // namespace aotc::forms::cpu

@@ -133,10 +133,7 @@ class FarLoop final : public FusedLoop {
 
 }  // namespace
 
-const Form& far_loop() {
-  static const FarLoop form;
-  return form;
-}
+const Form& far_loop() { return instance<FarLoop>(); }
 
 std::optional<Choice> stored_far(const Site& s) {
   const auto* k = std::get_if<LoopKernel>(&s.kernel);
@@ -144,9 +141,6 @@ std::optional<Choice> stored_far(const Site& s) {
   return Choice{&far_loop(), {}};
 }
 
-const Form& fused_loop() {
-  static const FusedLoop form;
-  return form;
-}
+const Form& fused_loop() { return instance<FusedLoop>(); }
 
 }  // namespace aotc::forms::cpu

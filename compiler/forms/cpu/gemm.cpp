@@ -106,7 +106,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   return r;
 }
 
-class Gemm : public FormOf<MatmulKernel> {
+class Gemm : public ProductForm {
  public:
   std::string_view name() const override { return "gemm"; }
   bool by_rows() const override { return true; }
@@ -151,48 +151,26 @@ class Gemm : public FormOf<MatmulKernel> {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
-
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const Tile t = unpack<Tile>(choice);
-    const std::optional<Panels> packed = panels(k, t);
-    const aotc_gemm_config g = config_of(t, packed.has_value());
-    StepSpec f = product_step(k, site, symbol(k), g, packed);
-    f.scratch_bytes = gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue && !packed) +
-                      widened_bytes(packed.has_value(), stored(k));
-    return f;
+  aotc_gemm_config gemm_config(const MatmulKernel& k, const Choice& c) const override {
+    return config_of(unpack<Tile>(c), panels(k, c).has_value());
   }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice& c) const override {
-    return product_weight(k, unpack<Tile>(c).pack_b);
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
+    return gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue && !g.b_packed) +
+           widened_bytes(g.b_packed, stored(k));
   }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    const Tile t = unpack<Tile>(choice);
-    return product_config(kernel, k, config_of(t, panels(k, t).has_value()), isa, name);
-  }
+  std::optional<Panels> panels(const MatmulKernel& k, const Choice& c) const override { return product_panels(k, unpack<Tile>(c).pack_b); }
 
   virtual ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const { return product_sizes(k, syms); }
   /// The type of the elements of B in panels.
   virtual DType stored(const MatmulKernel& k) const { return k.in; }
-  virtual std::string symbol(const MatmulKernel& k) const { return entry_of("gemm", k.in); }
-  virtual std::optional<Panels> panels(const MatmulKernel& k, const Tile& t) const { return product_panels(k, t.pack_b); }
 };
 
-/// Float32 rows, a bf16 weight: it is widened in registers, so that memory brings half the bytes.
-class GemmHalfWeights final : public Gemm {
+/// Float32 rows, a weight of few bits in panels of its own.
+class GemmFewBits : public Gemm {
  public:
-  std::string_view name() const override { return "gemm_bf16w"; }
   bool takes_runs() const override { return false; }
-  Fit legal(const Choice& c) const override { return unpack<Tile>(c).pack_b ? Gemm::legal(c) : refuse("pack_b: the weight is in panels"); }
 
  protected:
-  Fit fits(const MatmulKernel& k, const Site&) const override {
-    if (!k.b_quantised || k.b_quantised->bits != 16) return {false, ""};
-    return fits_few_bits(k);
-  }
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return "bf16w " + Gemm::contract(k, s); }
   std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
     return std::pair(k.b_quantised->values, few_bits_panels(k));
   }
@@ -201,9 +179,23 @@ class GemmHalfWeights final : public Gemm {
     c.b_constant = true, c.b_made = false, c.b_rows_contiguous = true;
     return c;
   }
+  std::string symbol(const MatmulKernel&) const override { return entry_of(name(), DType::f32); }
+  std::optional<Panels> panels(const MatmulKernel& k, const Choice&) const override { return few_bits_panels(k); }
+};
+
+/// Float32 rows, a bf16 weight: it is widened in registers, so that memory brings half the bytes.
+class GemmHalfWeights final : public GemmFewBits {
+ public:
+  std::string_view name() const override { return "gemm_bf16w"; }
+  Fit legal(const Choice& c) const override { return unpack<Tile>(c).pack_b ? Gemm::legal(c) : refuse("pack_b: the weight is in panels"); }
+
+ protected:
+  Fit fits(const MatmulKernel& k, const Site&) const override {
+    if (!k.b_quantised || k.b_quantised->bits != 16) return {false, ""};
+    return fits_few_bits(k);
+  }
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return "bf16w " + Gemm::contract(k, s); }
   DType stored(const MatmulKernel&) const override { return DType::bf16; }
-  std::string symbol(const MatmulKernel&) const override { return entry_of("gemm_bf16w", DType::f32); }
-  std::optional<Panels> panels(const MatmulKernel& k, const Tile&) const override { return few_bits_panels(k); }
 };
 
 struct UnpackTile : Tile {
@@ -220,10 +212,9 @@ struct UnpackTile : Tile {
 };
 
 /// Float32 rows, a weight of 8 or 4 bits: its panels are unpacked once for all rows of a unit (kernels/cpu/gemm_unpack.h).
-class GemmUnpack final : public Gemm {
+class GemmUnpack final : public GemmFewBits {
  public:
   std::string_view name() const override { return "gemm_unpack"; }
-  bool takes_runs() const override { return false; }
   std::span<const Field> fields() const override { return fields_of<UnpackTile>(); }
   Fit legal(const Choice& c) const override {
     const UnpackTile t = unpack<UnpackTile>(c);
@@ -239,8 +230,7 @@ class GemmUnpack final : public Gemm {
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
-    ProductSizes c = product_sizes(kernel, s.syms);
-    c.b_constant = true, c.b_made = false, c.b_rows_contiguous = true;
+    const ProductSizes c = sizes(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
     std::set<int> mcs;
     for (int64_t tiles : {1, 2, 4, 8, 16, 36, 72}) mcs.insert(static_cast<int>(std::min(c.m, tiles * lanes.mr)));
@@ -275,21 +265,15 @@ class GemmUnpack final : public Gemm {
   std::string contract(const MatmulKernel& k, const Site& s) const override {
     return fmt::format("int{} g{} {}", k.b_quantised->bits, k.b_quantised->group, Gemm::contract(k, s));
   }
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const aotc_gemm_config g = config_of(unpack<UnpackTile>(choice), true);
-    StepSpec f = product_step(k, site, symbol(k), g, few_bits_panels(k));
+  aotc_gemm_config gemm_config(const MatmulKernel&, const Choice& c) const override { return config_of(unpack<UnpackTile>(c), true); }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
     const int64_t depth = ceil_div(*k.k.as_const(), AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
-    f.scratch_bytes = gemm_scratch(g, depth, 4, k.a.prologue.has_value(), false) + aotc_gemm_unpack_bytes(&g, depth);
-    return f;
+    return gemm_scratch(g, depth, 4, k.a.prologue.has_value(), false) + aotc_gemm_unpack_bytes(&g, depth);
   }
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return std::pair(k.b_quantised->values, few_bits_panels(k));
-  }
-  std::string symbol(const MatmulKernel&) const override { return entry_of("gemm_unpack", DType::f32); }
   std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
                      const std::string& name) const override {
     ConfigText c("aotc_gemm_unpack_config", name);
-    c.nested("product", product_members(kernel, k, config_of(unpack<UnpackTile>(choice), true), isa, name));
+    c.nested("product", product_members(kernel, k, gemm_config(k, choice), isa, name));
     add_few_bits(c, kernel, k);
     c.add("register_rows", unpack<UnpackTile>(choice).register_rows);
     return c.str();
@@ -321,19 +305,10 @@ class GemmUnpack final : public Gemm {
 
 }  // namespace
 
-const Form& gemm_unpack() {
-  static const GemmUnpack form;
-  return form;
-}
+const Form& gemm_unpack() { return instance<GemmUnpack>(); }
 
-const Form& gemm_bf16w() {
-  static const GemmHalfWeights form;
-  return form;
-}
+const Form& gemm_bf16w() { return instance<GemmHalfWeights>(); }
 
-const Form& gemm() {
-  static const Gemm form;
-  return form;
-}
+const Form& gemm() { return instance<Gemm>(); }
 
 }  // namespace aotc::forms::cpu

@@ -11,22 +11,6 @@ using loop::MatmulKernel;
 
 namespace {
 
-Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const FewBitsBlock& b, int64_t scratch) {
-  Candidate r{pack(form, b), Fit::yes(), 0};
-  r.fit = fits_scratch(scratch);
-  if (!r.fit) return r;
-  const CpuCosts& u = cpu_costs(machine);
-  const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
-  const int64_t columns = std::min<int64_t>(b.nc, c.n);
-  double cycles = static_cast<double>(c.batch * m_blocks * n_blocks) * byte_tile_cycles(rows, columns, c.k, machine);
-  cycles += static_cast<double>(c.batch) * byte_panel_cycles(c.n * c.segments, c.k, m_blocks, machine);
-  if (rows > 4 && columns > 2 * AOTC_PANEL_N && c.k % 512 == 0)
-    cycles += u.byte_copy * static_cast<double>(c.batch * c.m * c.k * std::min<int64_t>(machine.cores, n_blocks));
-  cycles += tile_unit_cycles(units, machine);
-  r.cost_ns = shared_ns(cycles, units, machine);
-  return r;
-}
-
 class GemmBytesTiles final : public ByteProductForm {
  public:
   std::string_view name() const override { return "gemm_bytes_tiles"; }
@@ -35,28 +19,28 @@ class GemmBytesTiles final : public ByteProductForm {
   Fit serves(const Site& s) const override {
     return s.machine.has(Feature::AMX_TILES) ? Fit::yes() : refuse("{} has no amx", s.machine.name());
   }
-  const char* kernel() const override { return "gemm_bytes_tiles"; }
   /// gemm_bytes stands in for a process that may not use the tiles.
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
     const aotc_gemm_bytes_config g = config_of(b);
     return std::max(aotc_bytes_tiles_scratch_bytes(b.mc, k), aotc_gemm_bytes_scratch_bytes(&g, k));
   }
 
-  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
-    const ProductSizes c = product_sizes(kernel, s.syms);
-    std::set<int> mcs{1};
-    for (int64_t mc : {16, 32, 64, 128, 256, 512}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
-    std::vector<Candidate> all;
-    for (const FewBitsBlock& b : few_bits_blocks(mcs)) all.push_back(estimate(*this, c, s.machine, b, scratch_bytes(b, c.k)));
-    return all;
+  std::set<int> row_blocks(const ProductSizes& c, const Machine&) const override { return byte_tile_rows(c.m); }
+  double cost_ns(const MatmulKernel&, const ProductSizes& c, const FewBitsBlock& b, const Machine& machine) const override {
+    const CpuCosts& u = cpu_costs(machine);
+    const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
+    const int64_t columns = std::min<int64_t>(b.nc, c.n);
+    double cycles = static_cast<double>(c.batch * m_blocks * n_blocks) * byte_tile_cycles(rows, columns, c.k, machine);
+    cycles += static_cast<double>(c.batch) * byte_panel_cycles(c.n * c.segments, c.k, m_blocks, machine);
+    if (rows > 4 && columns > 2 * AOTC_PANEL_N && c.k % 512 == 0)
+      cycles += u.byte_copy * static_cast<double>(c.batch * c.m * c.k * std::min<int64_t>(machine.cores, n_blocks));
+    cycles += tile_unit_cycles(units, machine);
+    return shared_ns(cycles, units, machine);
   }
 };
 
 }  // namespace
 
-const Form& gemm_bytes_tiles() {
-  static const GemmBytesTiles form;
-  return form;
-}
+const Form& gemm_bytes_tiles() { return instance<GemmBytesTiles>(); }
 
 }  // namespace aotc::forms::cpu

@@ -87,12 +87,6 @@ std::optional<Panels> product_panels(const MatmulKernel& k, bool wanted) {
   return p;
 }
 
-std::optional<std::pair<loop::ParamId, WeightForm>> product_weight(const MatmulKernel& k, bool wanted) {
-  auto panels = product_panels(k, wanted);
-  if (!panels) return std::nullopt;
-  return std::pair(k.b.param, std::move(*panels));
-}
-
 Fit fits_few_bits(const MatmulKernel& k) {
   const loop::ParamId values = k.b_quantised->values;
   for (const loop::Segment& s : k.segments) {
@@ -244,8 +238,30 @@ ConfigText product_members(const loop::Kernel& kernel, const MatmulKernel& k, co
   return c;
 }
 
-std::string product_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, Isa isa, const std::string& name) {
-  return product_members(kernel, k, g, isa, name).str();
+std::string ProductForm::symbol(const MatmulKernel& k) const { return entry_of(name(), k.in); }
+
+StepSpec ProductForm::step(const MatmulKernel& k, const Site& site, const Choice& c) const {
+  const aotc_gemm_config g = gemm_config(k, c);
+  StepSpec f = product_step(k, site, symbol(k), g, panels(k, c));
+  f.scratch_bytes = scratch(k, g);
+  return f;
+}
+
+std::optional<std::pair<loop::ParamId, WeightForm>> ProductForm::weight(const MatmulKernel& k, const Choice& c) const {
+  auto p = panels(k, c);
+  if (!p) return std::nullopt;
+  return std::pair(k.b.param, std::move(*p));
+}
+
+Fit takes_tiles(const MatmulKernel& k, const Machine& machine) {
+  if (k.ordered) return refuse("its sums are not in the order of k");
+  if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
+  return machine.has(Feature::AMX_TILES) ? Fit::yes() : refuse("{} has no amx", machine.name());
+}
+
+bool stores_halves(const MatmulKernel& k) {
+  return std::all_of(k.params.begin(), k.params.end(),
+                     [](const loop::Param& p) { return p.role != loop::ParamRole::output || dtype_bytes(p.dtype) <= 2; });
 }
 
 }  // namespace aotc::forms::cpu

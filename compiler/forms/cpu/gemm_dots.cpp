@@ -37,7 +37,7 @@ double reread_cycles(const ProductSizes& p, const Blocks& t, const Machine& m) {
   return again / (columns > m.l2_bytes / 2 ? cpu_costs(m).dots_far_bytes : cpu_costs(m).dots_l2_bytes);
 }
 
-class GemmDots final : public FormOf<MatmulKernel> {
+class GemmDots final : public ProductForm {
  public:
   std::string_view name() const override { return "gemm_dots"; }
   std::span<const Field> fields() const override { return fields_of<Blocks>(); }
@@ -78,25 +78,13 @@ class GemmDots final : public FormOf<MatmulKernel> {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
-
-  StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
-    const aotc_gemm_config g = config_of(c);
-    StepSpec f = product_step(k, s, entry_of("gemm_dots", k.in), g, std::nullopt);
-    f.scratch_bytes = int64_t{g.mc} * g.nc * acc_bytes(k.in);
-    return f;
-  }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& c, Isa isa, const std::string& name) const override {
-    return product_config(kernel, k, config_of(c), isa, name);
-  }
+  aotc_gemm_config gemm_config(const MatmulKernel&, const Choice& c) const override { return config_of(c); }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override { return int64_t{g.mc} * g.nc * acc_bytes(k.in); }
+  std::optional<Panels> panels(const MatmulKernel&, const Choice&) const override { return std::nullopt; }
 };
 
 }  // namespace
 
-const Form& gemm_dots() {
-  static const GemmDots form;
-  return form;
-}
+const Form& gemm_dots() { return instance<GemmDots>(); }
 
 }  // namespace aotc::forms::cpu

@@ -19,9 +19,6 @@ namespace {
 
 constexpr int64_t kLeastRows = 64;
 
-/// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
-constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
-
 struct Blocks {
   int mc = 256, nc = 512;
   static std::span<const Member<Blocks>> members() {
@@ -33,30 +30,20 @@ struct Blocks {
   }
 };
 
-aotc_gemm_config config_of(const Blocks& t) {
-  aotc_gemm_config g{};
-  g.mr = kStandInMr, g.nv = kStandInNv, g.kc = kStandInKc, g.kp = kStandInKp;
-  g.mc = t.mc, g.nc = t.nc, g.b_packed = g.pack_a = 1;
-  return g;
-}
+aotc_gemm_config config_of(const Blocks& t) { return tiles_config(t.mc, t.nc, 1024); }
 
 bool finishes(const MatmulKernel& k) {
   return std::all_of(k.segments.begin(), k.segments.end(), [&](const loop::Segment& s) { return !finish_steps(k, s).empty(); });
 }
-bool stores_halves(const MatmulKernel& k) {
-  return std::all_of(k.params.begin(), k.params.end(),
-                     [](const loop::Param& p) { return p.role != loop::ParamRole::output || dtype_bytes(p.dtype) <= 2; });
-}
 
-int64_t scratch_of(const Blocks& t, int64_t k, bool makes) {
-  const aotc_gemm_config g = config_of(t);
+int64_t scratch_of(const aotc_gemm_config& g, int64_t k, bool makes) {
   return std::max(aotc_gemm_held_scratch_bytes(&g, k), aotc_gemm_scratch_bytes(&g, k, 4) + widened_bytes(true, DType::bf16) +
                                                            (makes ? aotc_gemm_prologue_bytes(&g, k, 4, true, false) : 0));
 }
 
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
   Candidate r{pack(form, t), Fit::yes(), 0};
-  r.fit = fits_scratch(scratch_of(t, c.k, kernel.a.prologue.has_value()));
+  r.fit = fits_scratch(scratch_of(config_of(t), c.k, kernel.a.prologue.has_value()));
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const aotc_gemm_config config = config_of(t);
@@ -80,7 +67,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   return r;
 }
 
-class GemmHeld final : public FormOf<MatmulKernel> {
+class GemmHeld final : public ProductForm {
  public:
   std::string_view name() const override { return "gemm_held"; }
   bool by_rows() const override { return true; }
@@ -91,15 +78,13 @@ class GemmHeld final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
-    if (k.ordered) return refuse("its sums are not in the order of k");
-    if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
-    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
+    if (const Fit tiles = takes_tiles(k, s.machine); !tiles) return tiles;
     if (k.b_quantised || k.b.prologue || !product_panels(k, true)) return refuse("b is no weight that can be stored in panels");
     const auto depth = k.k.as_const();
     if (!depth || *depth < AOTC_GEMM_HELD_LEAST_K) return refuse("k is not known to be {} or more", int{AOTC_GEMM_HELD_LEAST_K});
     const ProductSizes c = product_sizes(k, s.syms);
     if (c.m < kLeastRows) return refuse("{} rows are fewer than {}", c.m, kLeastRows);
-    return fits_scratch(scratch_of({128, AOTC_PANEL_N}, c.k, k.a.prologue.has_value()));
+    return fits_scratch(scratch_of(config_of({128, AOTC_PANEL_N}), c.k, k.a.prologue.has_value()));
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
@@ -112,30 +97,14 @@ class GemmHeld final : public FormOf<MatmulKernel> {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
-
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const Blocks t = unpack<Blocks>(choice);
-    StepSpec f = product_step(k, site, entry_of("gemm_held", DType::bf16), config_of(t), product_panels(k, true));
-    f.scratch_bytes = scratch_of(t, *k.k.as_const(), k.a.prologue.has_value());
-    return f;
-  }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return product_weight(k, true);
-  }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    return product_config(kernel, k, config_of(unpack<Blocks>(choice)), isa, name);
+  aotc_gemm_config gemm_config(const MatmulKernel&, const Choice& c) const override { return config_of(unpack<Blocks>(c)); }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
+    return scratch_of(g, *k.k.as_const(), k.a.prologue.has_value());
   }
 };
 
 }  // namespace
 
-const Form& gemm_held() {
-  static const GemmHeld form;
-  return form;
-}
+const Form& gemm_held() { return instance<GemmHeld>(); }
 
 }  // namespace aotc::forms::cpu

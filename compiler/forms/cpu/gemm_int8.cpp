@@ -16,31 +16,6 @@ namespace {
 /// Rows of a register tile; the sums of columns are one more row.
 int64_t tile_rows(const Machine& m) { return m.has(Feature::AVX512_VNNI) ? 14 : m.has(Feature::AVX512F) ? 8 : 3; }
 
-Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machine, const FewBitsBlock& b) {
-  Candidate r{pack(form, b), Fit::yes(), 0};
-  const aotc_gemm_quant_config cfg = b.config();
-  r.fit = fits_scratch(aotc_gemm_int8_scratch_bytes(&cfg, c.k));
-  if (!r.fit) return r;
-  const CpuCosts& u = cpu_costs(machine);
-  const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
-  const int64_t tiles = ceil_div(rows + 1, tile_rows(machine));
-  const int64_t columns = ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments, panels = columns / AOTC_PANEL_N;
-  const double batch = static_cast<double>(c.batch), weights = static_cast<double>(columns * c.k);
-  const double arithmetic =
-      weights * static_cast<double>((rows + 1) * m_blocks) / u.int8_macs + static_cast<double>(tiles * m_blocks * panels) * u.byte_tile;
-  const double memory =
-      weights / u.byte_memory_bytes + weights * static_cast<double>(m_blocks - 1) / u.byte_l3_bytes;  // for each block of rows again
-  double cycles = batch * overlapped(arithmetic, memory, u.shorter_shown);
-  // Rows are kept over the columns; each thread rounds its own.
-  cycles += batch * static_cast<double>(c.m) * (u.int8_round * static_cast<double>(c.k) + u.int8_row) *
-            static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
-  if (rows * c.k * (machine.has(Feature::AVX512_VNNI) ? 1 : 2) > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
-  cycles += static_cast<double>(units) * u.unit;
-  cycles += u.epilogue_call * static_cast<double>(m_blocks * panels * c.batch);
-  r.cost_ns = shared_ns(cycles, units, machine);
-  return r;
-}
-
 class GemmInt8 final : public FewBitsForm {
  public:
   std::string_view name() const override { return "gemm_int8"; }
@@ -52,20 +27,35 @@ class GemmInt8 final : public FewBitsForm {
     return fits_scratch(aotc_gemm_int8_scratch_bytes(&least, *k.k.as_const()));
   }
 
-  std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
-    const ProductSizes c = product_sizes(kernel, s.syms);
-    const int64_t tile = tile_rows(s.machine);
+  std::set<int> row_blocks(const ProductSizes& c, const Machine& machine) const override {
+    const int64_t tile = tile_rows(machine);
     std::set<int> mcs;
     for (int64_t tiles : {1, 2, 4, 8, 16}) mcs.insert(static_cast<int>(std::min(c.m, tiles * tile - 1)));
     mcs.insert(1);
     if (c.m <= 256) mcs.insert(static_cast<int>(c.m));
-    std::vector<Candidate> all;
-    for (const FewBitsBlock& b : few_bits_blocks(mcs)) all.push_back(estimate(*this, c, s.machine, b));
-    return all;
+    return mcs;
+  }
+  double cost_ns(const MatmulKernel&, const ProductSizes& c, const FewBitsBlock& b, const Machine& machine) const override {
+    const CpuCosts& u = cpu_costs(machine);
+    const auto [m_blocks, n_blocks, units, rows] = units_of(c, b.mc, b.nc);
+    const int64_t tiles = ceil_div(rows + 1, tile_rows(machine));
+    const int64_t columns = ceil_div(c.n, AOTC_PANEL_N) * AOTC_PANEL_N * c.segments, panels = columns / AOTC_PANEL_N;
+    const double batch = static_cast<double>(c.batch), weights = static_cast<double>(columns * c.k);
+    const double arithmetic =
+        weights * static_cast<double>((rows + 1) * m_blocks) / u.int8_macs + static_cast<double>(tiles * m_blocks * panels) * u.byte_tile;
+    const double memory =
+        weights / u.byte_memory_bytes + weights * static_cast<double>(m_blocks - 1) / u.byte_l3_bytes;  // for each block of rows again
+    double cycles = batch * overlapped(arithmetic, memory, u.shorter_shown);
+    // Rows are kept over the columns; each thread rounds its own.
+    cycles += batch * static_cast<double>(c.m) * (u.int8_round * static_cast<double>(c.k) + u.int8_row) *
+              static_cast<double>(std::min<int64_t>(machine.cores, n_blocks));
+    if (rows * c.k * (machine.has(Feature::AVX512_VNNI) ? 1 : 2) > machine.l2_bytes / 2) cycles *= u.rows_beyond_l2;
+    cycles += static_cast<double>(units) * u.unit;
+    cycles += u.epilogue_call * static_cast<double>(m_blocks * panels * c.batch);
+    return shared_ns(cycles, units, machine);
   }
 
   std::string contract(const MatmulKernel& k, const Site& s) const override { return int8_contract(k, s); }
-  const char* kernel() const override { return "gemm_int8"; }
   int64_t scratch_bytes(const FewBitsBlock& b, int64_t k) const override {
     const aotc_gemm_quant_config g = b.config();
     return aotc_gemm_int8_scratch_bytes(&g, k);
@@ -90,9 +80,6 @@ std::string int8_contract(const MatmulKernel& k, const Site& s) {
                      k.a.prologue ? " a-made" : "");
 }
 
-const Form& gemm_int8() {
-  static const GemmInt8 form;
-  return form;
-}
+const Form& gemm_int8() { return instance<GemmInt8>(); }
 
 }  // namespace aotc::forms::cpu

@@ -19,9 +19,6 @@ namespace {
 
 constexpr int64_t kMostColumns = 2048;  ///< that a unit may have
 
-/// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
-constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256;
-
 struct Blocks {
   int mc = 128, nc = 128, kp = 1024;
   static std::span<const Member<Blocks>> members() {
@@ -34,15 +31,9 @@ struct Blocks {
   }
 };
 
-aotc_gemm_config config_of(const Blocks& t) {
-  aotc_gemm_config g{};
-  g.mr = kStandInMr, g.nv = kStandInNv, g.kc = kStandInKc, g.kp = t.kp;
-  g.mc = t.mc, g.nc = t.nc, g.b_packed = g.pack_a = 1;
-  return g;
-}
+aotc_gemm_config config_of(const Blocks& t) { return tiles_config(t.mc, t.nc, t.kp); }
 
-int64_t scratch_of(const Blocks& t, int64_t k, bool makes) {
-  const aotc_gemm_config g = config_of(t);
+int64_t scratch_of(const aotc_gemm_config& g, int64_t k, bool makes) {
   return std::max(aotc_gemm_parts_scratch_bytes(&g, k),
                   aotc_gemm_scratch_bytes(&g, k, 4) + (makes ? aotc_gemm_prologue_bytes(&g, k, 4, true, false) : 0));
 }
@@ -55,7 +46,7 @@ bool keeps(const Blocks& t, const ProductSizes& c) {
 
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
   Candidate r{pack(form, t), Fit::yes(), 0};
-  r.fit = fits_scratch(scratch_of(t, c.k, kernel.a.prologue.has_value()));
+  r.fit = fits_scratch(scratch_of(config_of(t), c.k, kernel.a.prologue.has_value()));
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const auto [m_blocks, n_blocks, units, rows] = units_of(c, t.mc, t.nc);
@@ -90,7 +81,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   return r;
 }
 
-class GemmParts final : public FormOf<MatmulKernel> {
+class GemmParts final : public ProductForm {
  public:
   std::string_view name() const override { return "gemm_parts"; }
   bool by_rows() const override { return true; }
@@ -105,7 +96,8 @@ class GemmParts final : public FormOf<MatmulKernel> {
     const auto depth = k.k.as_const();
     if (!depth || *depth == 0) return refuse("k has no fixed size");
     const ProductSizes c = product_sizes(k, s.syms);
-    return fits_scratch(scratch_of({static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 512}, c.k, k.a.prologue.has_value()));
+    return fits_scratch(
+        scratch_of(config_of({static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 512}), c.k, k.a.prologue.has_value()));
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
@@ -126,30 +118,14 @@ class GemmParts final : public FormOf<MatmulKernel> {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
-
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const Blocks t = unpack<Blocks>(choice);
-    StepSpec f = product_step(k, site, entry_of("gemm_parts", DType::f32), config_of(t), product_panels(k, true));
-    f.scratch_bytes = scratch_of(t, *k.k.as_const(), k.a.prologue.has_value());
-    return f;
-  }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return product_weight(k, true);
-  }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    return product_config(kernel, k, config_of(unpack<Blocks>(choice)), isa, name);
+  aotc_gemm_config gemm_config(const MatmulKernel&, const Choice& c) const override { return config_of(unpack<Blocks>(c)); }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
+    return scratch_of(g, *k.k.as_const(), k.a.prologue.has_value());
   }
 };
 
 }  // namespace
 
-const Form& gemm_parts() {
-  static const GemmParts form;
-  return form;
-}
+const Form& gemm_parts() { return instance<GemmParts>(); }
 
 }  // namespace aotc::forms::cpu

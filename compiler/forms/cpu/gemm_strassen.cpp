@@ -54,7 +54,7 @@ int64_t lone_panels(int64_t n, int64_t nc) {
   return lone;
 }
 
-class GemmStrassen final : public FormOf<MatmulKernel> {
+class GemmStrassen final : public ProductForm {
  public:
   std::string_view name() const override { return "gemm_strassen"; }
   std::span<const Field> fields() const override { return fields_of<Blocks>(); }
@@ -87,22 +87,9 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
-
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const aotc_gemm_config g = config_of(choice);
-    StepSpec f = product_step(k, site, entry_of("gemm_strassen", DType::f32), g, product_panels(k, true));
-    f.scratch_bytes = scratch_of(g, *k.k.as_const(), k.a.prologue.has_value());
-    return f;
-  }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return product_weight(k, true);
-  }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    return product_config(kernel, k, config_of(choice), isa, name);
+  aotc_gemm_config gemm_config(const MatmulKernel&, const Choice& c) const override { return config_of(c); }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
+    return scratch_of(g, *k.k.as_const(), k.a.prologue.has_value());
   }
 
  private:
@@ -144,9 +131,6 @@ class GemmStrassen final : public FormOf<MatmulKernel> {
 
 }  // namespace
 
-const Form& gemm_strassen() {
-  static const GemmStrassen form;
-  return form;
-}
+const Form& gemm_strassen() { return instance<GemmStrassen>(); }
 
 }  // namespace aotc::forms::cpu

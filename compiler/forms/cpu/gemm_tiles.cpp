@@ -26,13 +26,9 @@ struct Blocks {
   }
 };
 
-/// Of gemm, which stands in for a process that may not use the tiles: see aotc_gemm_config.
-constexpr int kStandInMr = 14, kStandInNv = 2, kStandInKc = 256, kStandInKp = 1024;
-
 aotc_gemm_config config_of(const Blocks& t, bool packed) {
-  aotc_gemm_config g{};
-  g.mr = kStandInMr, g.nv = kStandInNv, g.kc = kStandInKc, g.kp = kStandInKp;
-  g.mc = t.mc, g.nc = t.nc, g.b_packed = packed, g.pack_a = t.pack_a;
+  aotc_gemm_config g = tiles_config(t.mc, t.nc, 1024);
+  g.b_packed = packed, g.pack_a = t.pack_a;
   return g;
 }
 
@@ -43,11 +39,6 @@ bool reads_in_place(const MatmulKernel& k) {
 bool shares_sets(const MatmulKernel& k) {
   const auto stride = k.a.row_stride.as_const();
   return stride && *stride % 256 == 0;
-}
-
-bool stores_halves(const MatmulKernel& k) {
-  return std::all_of(k.params.begin(), k.params.end(),
-                     [](const loop::Param& p) { return p.role != loop::ParamRole::output || dtype_bytes(p.dtype) <= 2; });
 }
 
 Fit fits_scratch(const ProductSizes& c, const Blocks& t) {
@@ -85,7 +76,7 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   return r;
 }
 
-class GemmTiles final : public FormOf<MatmulKernel> {
+class GemmTiles final : public ProductForm {
  public:
   std::string_view name() const override { return "gemm_tiles"; }
   bool by_rows() const override { return true; }
@@ -96,9 +87,7 @@ class GemmTiles final : public FormOf<MatmulKernel> {
 
  protected:
   Fit fits(const MatmulKernel& k, const Site& s) const override {
-    if (k.ordered) return refuse("its sums are not in the order of k");
-    if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
-    if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
+    if (const Fit tiles = takes_tiles(k, s.machine); !tiles) return tiles;
     const ProductSizes c = product_sizes(k, s.syms);
     return fits_scratch(c, {static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 1});  // the smallest candidate
   }
@@ -115,34 +104,18 @@ class GemmTiles final : public FormOf<MatmulKernel> {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return product_contract(k, s.syms); }
-
-  StepSpec step(const MatmulKernel& k, const Site& site, const Choice& choice) const override {
-    const std::optional<Panels> panels = product_panels(k, true);
-    const aotc_gemm_config g = config_of(unpack<Blocks>(choice), panels.has_value());
-    StepSpec f = product_step(k, site, entry_of("gemm_tiles", DType::bf16), g, panels);
+  aotc_gemm_config gemm_config(const MatmulKernel& k, const Choice& c) const override {
+    return config_of(unpack<Blocks>(c), panels(k, c).has_value());
+  }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
     const int64_t base = aotc_gemm_tiles_scratch_bytes(&g, 0), slope = aotc_gemm_tiles_scratch_bytes(&g, 64) - base;
-    f.scratch_bytes =
-        max(gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), k.b.prologue.has_value()) + widened_bytes(g.b_packed, DType::bf16),
-            base + ceildiv(k.k, 64) * slope);
-    return f;
-  }
-
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return product_weight(k, true);
-  }
-
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    return product_config(kernel, k, config_of(unpack<Blocks>(choice), product_panels(k, true).has_value()), isa, name);
+    return max(gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), k.b.prologue.has_value()) + widened_bytes(g.b_packed, DType::bf16),
+               base + ceildiv(k.k, 64) * slope);
   }
 };
 
 }  // namespace
 
-const Form& gemm_tiles() {
-  static const GemmTiles form;
-  return form;
-}
+const Form& gemm_tiles() { return instance<GemmTiles>(); }
 
 }  // namespace aotc::forms::cpu

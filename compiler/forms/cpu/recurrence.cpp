@@ -11,7 +11,7 @@ namespace {
 
 class Recurrence final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  Recurrence() : LibraryForm("recurrence") {}
 
  protected:
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
@@ -46,9 +46,6 @@ class Recurrence final : public LibraryForm {
 
 }  // namespace
 
-const Form& recurrence() {
-  static const Recurrence form("recurrence");
-  return form;
-}
+const Form& recurrence() { return instance<Recurrence>(); }
 
 }  // namespace aotc::forms::cpu

@@ -102,13 +102,7 @@ class RecurrenceTiles final : public RecurrencePanels {
 
 }  // namespace
 
-const Form& recurrence_panels() {
-  static const RecurrencePanels form;
-  return form;
-}
-const Form& recurrence_tiles() {
-  static const RecurrenceTiles form;
-  return form;
-}
+const Form& recurrence_panels() { return instance<RecurrencePanels>(); }
+const Form& recurrence_tiles() { return instance<RecurrenceTiles>(); }
 
 }  // namespace aotc::forms::cpu

@@ -10,7 +10,7 @@ namespace {
 
 class SingularVectors final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  SingularVectors() : LibraryForm("svd") {}
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
@@ -32,9 +32,6 @@ class SingularVectors final : public LibraryForm {
 
 }  // namespace
 
-const Form& svd() {
-  static const SingularVectors form("svd");
-  return form;
-}
+const Form& svd() { return instance<SingularVectors>(); }
 
 }  // namespace aotc::forms::cpu

@@ -12,7 +12,7 @@ namespace {
 
 class Cholesky final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  Cholesky() : LibraryForm("cholesky") {}
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
@@ -27,7 +27,7 @@ class Cholesky final : public LibraryForm {
 
 class LuFactors final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  LuFactors() : LibraryForm("lu") {}
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
@@ -42,7 +42,7 @@ class LuFactors final : public LibraryForm {
 
 class QrFactors final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  QrFactors() : LibraryForm("qr") {}
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
@@ -57,7 +57,7 @@ class QrFactors final : public LibraryForm {
 
 class SolveTriangular final : public LibraryForm {
  public:
-  using LibraryForm::LibraryForm;
+  SolveTriangular() : LibraryForm("solve_triangular") {}
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
@@ -79,21 +79,9 @@ class SolveTriangular final : public LibraryForm {
 
 }  // namespace
 
-const Form& cholesky() {
-  static const Cholesky form("cholesky");
-  return form;
-}
-const Form& lu() {
-  static const LuFactors form("lu");
-  return form;
-}
-const Form& qr() {
-  static const QrFactors form("qr");
-  return form;
-}
-const Form& solve_triangular() {
-  static const SolveTriangular form("solve_triangular");
-  return form;
-}
+const Form& cholesky() { return instance<Cholesky>(); }
+const Form& lu() { return instance<LuFactors>(); }
+const Form& qr() { return instance<QrFactors>(); }
+const Form& solve_triangular() { return instance<SolveTriangular>(); }
 
 }  // namespace aotc::forms::cpu

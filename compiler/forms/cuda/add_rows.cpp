@@ -26,13 +26,7 @@ class AddRows final : public FormOf<LibraryKernel> {
     return Fit::yes();
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = kBlockThreads;
-    f.grid[0] = min(k.sizes[0] * ceildiv(k.sizes[1], columns(k, s)), kMaxGrid);
-    return f;
+    return library_step(k, kBlockThreads, min(k.sizes[0] * ceildiv(k.sizes[1], columns(k, s)), kMaxGrid));
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
@@ -58,9 +52,6 @@ class AddRows final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& add_rows() {
-  static const AddRows form;
-  return form;
-}
+const Form& add_rows() { return instance<AddRows>(); }
 
 }  // namespace aotc::forms::cuda

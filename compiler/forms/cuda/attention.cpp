@@ -80,8 +80,7 @@ class Mma final : public FormOf<AttentionKernel> {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
     f.grid[0] = min(k.batch * k.kv_heads * ceildiv(rows_of(k), t.rows()), kMaxGrid / 8) * t.split;
-    f.max_smem_bytes = smem_bytes(t, k);
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = smem_bytes(t, k);
     return f;
   }
   std::string source(const AttentionKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
@@ -177,13 +176,7 @@ std::string attention_contract(const AttentionKernel& k, const Site& s) {
       emit::cuda::size_symbols(k), s);
 }
 
-const Form& attention_mma() {
-  static const Mma form;
-  return form;
-}
-const Form& attention() {
-  static const Plain form;
-  return form;
-}
+const Form& attention_mma() { return instance<Mma>(); }
+const Form& attention() { return instance<Plain>(); }
 
 }  // namespace aotc::forms::cuda

@@ -134,8 +134,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = t.threads();
     f.grid[0] = t.groups > 1 ? min(tiles_of(k, t), s.machine.cores) : tiles_of(k, t);
-    f.max_smem_bytes = t.smem_bytes();
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = t.smem_bytes();
     f.maps = {map_of(k, k.q, k.head_dim, k.q_len, k.heads, t.positions, t.heads)};
     if (!t.bytes)
       for (const auto& [v, channels] : {std::pair(&k.k, &k.head_dim), std::pair(&k.v, &k.v_dim)})
@@ -190,9 +189,6 @@ class Wgmma final : public FormOf<AttentionKernel> {
 
 }  // namespace
 
-const Form& attention_wgmma() {
-  static const Wgmma form;
-  return form;
-}
+const Form& attention_wgmma() { return instance<Wgmma>(); }
 
 }  // namespace aotc::forms::cuda

@@ -20,15 +20,7 @@ class Check final : public FormOf<LibraryKernel> {
   Fit fits(const LibraryKernel& k, const Site&) const override {
     return {k.algorithm == "check" && k.params.begin()->dtype == DType::boolean, ""};
   }
-  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = kBlockThreads;
-    f.grid[0] = 1;
-    return f;
-  }
+  StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override { return library_step(k, kBlockThreads, 1); }
   std::string source(const LibraryKernel& k, const Site&, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
     const size_t n = k.params.size();
@@ -41,9 +33,6 @@ class Check final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& check() {
-  static const Check form;
-  return form;
-}
+const Form& check() { return instance<Check>(); }
 
 }  // namespace aotc::forms::cuda

@@ -1,5 +1,7 @@
 #include "forms/cuda/common.h"
 
+#include "emit/cuda/code.h"
+
 namespace aotc::forms::cuda {
 
 StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol) {
@@ -8,6 +10,17 @@ StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol) {
   f.symbol = symbol;
   f.overlaps = true;
   for (SymId s : sizes) f.sizes.push_back(Expr::symbol(s));
+  return f;
+}
+
+StepSpec library_step(const loop::LibraryKernel& k, int threads, const Expr& blocks, int64_t shared_bytes) {
+  StepSpec f;
+  f.kind = StepKind::cuda;
+  f.symbol = emit::cuda::function_name(k.name);
+  f.sizes = k.sizes;
+  f.block[0] = threads;
+  f.grid[0] = blocks;
+  f.smem_bytes = f.max_smem_bytes = shared_bytes;
   return f;
 }
 

@@ -17,6 +17,8 @@ inline int tf32_products(const Numerics& n) { return n.f32_matmul == F32Matmul::
 
 /// A launch whose int64 arguments are these symbols, of a kernel that waits for the step before itself.
 StepSpec cuda_step(const std::vector<SymId>& sizes, const std::string& symbol);
+/// The launch of a whole-tensor algorithm: its sizes, one dimension of blocks, so much dynamic shared memory each.
+StepSpec library_step(const loop::LibraryKernel& k, int threads, const Expr& blocks, int64_t shared_bytes = 0);
 /// `text` with the sizes that a kernel is tuned for: " batch=8 seq=128".
 std::string sized(std::string text, const std::vector<SymId>& sizes, const Site& s);
 /// A refusal where a size of the image or the result may be 0.

@@ -99,8 +99,7 @@ class Mma final : public ConvForm {
   StepSpec step(const ConvKernel& k, const Site&, const Choice& c) const override {
     const ConvTile t = unpack<ConvTile>(c);
     StepSpec f = product_step(k, t.block_m, t.block_n, t.split, t.threads());
-    f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.in));
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.in));
     return f;
   }
   std::string source(const ConvKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
@@ -194,17 +193,8 @@ std::string conv_contract(const ConvKernel& k, const Site& s) {
                emit::cuda::size_symbols(k), s);
 }
 
-const Form& conv_mma() {
-  static const Mma form;
-  return form;
-}
-const Form& conv_simt() {
-  static const Simt form;
-  return form;
-}
-const Form& conv_points() {
-  static const Points form;
-  return form;
-}
+const Form& conv_mma() { return instance<Mma>(); }
+const Form& conv_simt() { return instance<Simt>(); }
+const Form& conv_points() { return instance<Points>(); }
 
 }  // namespace aotc::forms::cuda

@@ -81,8 +81,7 @@ class Few final : public FormOf<ConvKernel> {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
     f.block[0] = FewTile::kThreads;
     f.grid[0] = min(tiles_of(k), int64_t{s.machine.cores} * t.resident);
-    f.max_smem_bytes = t.smem_bytes();
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = t.smem_bytes();
     return f;
   }
   std::string source(const ConvKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
@@ -106,9 +105,6 @@ class Few final : public FormOf<ConvKernel> {
 
 }  // namespace
 
-const Form& conv_few() {
-  static const Few form;
-  return form;
-}
+const Form& conv_few() { return instance<Few>(); }
 
 }  // namespace aotc::forms::cuda

@@ -117,8 +117,7 @@ class Patch final : public FormOf<ConvKernel> {
     f.block[0] = PatchTile::kThreads;
     f.grid[0] = min(tiles_of(k, t), ceil_div(int64_t{s.machine.cores} * t.resident, column_blocks(k, t)));
     f.grid[1] = column_blocks(k, t);
-    f.max_smem_bytes = t.smem_bytes();
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = t.smem_bytes();
     return f;
   }
   std::string source(const ConvKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
@@ -157,9 +156,6 @@ class Patch final : public FormOf<ConvKernel> {
 
 }  // namespace
 
-const Form& conv_patch() {
-  static const Patch form;
-  return form;
-}
+const Form& conv_patch() { return instance<Patch>(); }
 
 }  // namespace aotc::forms::cuda

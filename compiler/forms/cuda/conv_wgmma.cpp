@@ -1,7 +1,6 @@
 // Convolutions of channels-last images on Hopper's tensor cores (kernels/cuda/conv_wgmma.cuh): cuda_conv_wgmma of float16, bfloat16 and,
 // where the user allows it, float32 as TF32; cuda_conv_wgmma_parts of float32 at its accuracy, as three products of TF32 with weights that
 // are stored in two parts. One group, windows that tensor maps copy, weights that are constants.
-#include <algorithm>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/contraction.h"
@@ -122,12 +121,8 @@ class Wgmma final : public FormOf<ConvKernel> {
 
   StepSpec step(const ConvKernel& k, const Site& s, const Choice& c) const override {
     const WgmmaTile t = tile_of(c);
-    StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
-    f.block[0] = t.threads();
     const Expr tiles = ceildiv(rows_of(k), t.m_tile()) * ceildiv(k.out_dims[1], t.n_tile());
-    f.grid[0] = t.split > 1 ? tiles * t.split : min(tiles, int64_t{s.machine.cores} * wgmma_resident(t));
-    f.max_smem_bytes = t.smem_bytes();
-    f.smem_bytes = f.max_smem_bytes;
+    StepSpec f = wgmma_step(cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name)), tiles, t, s.machine);
     const TensorMap x = windows_of(k, t.swap ? t.cols : t.rows()), w = weights_of(k, t.swap ? t.rows() : t.cols, products_ > 1 ? 2 : 1);
     f.maps = t.swap ? std::vector{w, x} : std::vector{x, w};
     return f;

@@ -19,13 +19,7 @@ class Exclude final : public FormOf<LibraryKernel> {
  protected:
   Fit fits(const LibraryKernel& k, const Site&) const override { return {k.algorithm == "exclude", ""}; }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = kBlockThreads;
-    f.grid[0] = min(k.sizes[0], kMaxGrid);
-    return f;
+    return library_step(k, kBlockThreads, min(k.sizes[0], kMaxGrid));
   }
   std::string source(const LibraryKernel&, const Site&, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
@@ -37,9 +31,6 @@ class Exclude final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& exclude() {
-  static const Exclude form;
-  return form;
-}
+const Form& exclude() { return instance<Exclude>(); }
 
 }  // namespace aotc::forms::cuda

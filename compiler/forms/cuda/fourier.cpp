@@ -59,15 +59,8 @@ class Fourier final : public FormOf<LibraryKernel> {
   StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
     const Share t = unpack<Share>(c);
     AOTC_CHECK(k.sizes.size() == 4, "{} takes outer, inner, in, n", k.name);
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = t.lines * t.team;
-    f.grid[0] = ceildiv(k.sizes[0] * k.sizes[1], t.lines);
-    f.max_smem_bytes = t.lines * fourier_line_bytes(fourier_points(length(k), halves(k)), dtype_bytes(dtype(k)), t.along != 0);
-    f.smem_bytes = f.max_smem_bytes;
-    return f;
+    return library_step(k, t.lines * t.team, ceildiv(k.sizes[0] * k.sizes[1], t.lines),
+                        t.lines * fourier_line_bytes(fourier_points(length(k), halves(k)), dtype_bytes(dtype(k)), t.along != 0));
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const Share t = unpack<Share>(c);
@@ -119,9 +112,6 @@ class Fourier final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& fourier() {
-  static const Fourier form;
-  return form;
-}
+const Form& fourier() { return instance<Fourier>(); }
 
 }  // namespace aotc::forms::cuda

@@ -1,5 +1,4 @@
 // index_put that assigns (kernels/cuda/index_put_rows.cuh): a block a part of a row, which one entry of the indices names.
-#include <algorithm>
 #include <cmath>
 
 #include "emit/cuda/code.h"
@@ -59,9 +58,6 @@ class IndexPutRows final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& index_put_rows() {
-  static const IndexPutRows form;
-  return form;
-}
+const Form& index_put_rows() { return instance<IndexPutRows>(); }
 
 }  // namespace aotc::forms::cuda

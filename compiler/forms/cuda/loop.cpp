@@ -435,17 +435,8 @@ class Serial final : public LoopForm {
 
 }  // namespace
 
-const Form& loop_flat() {
-  static const Flat form;
-  return form;
-}
-const Form& loop_row() {
-  static const Row form;
-  return form;
-}
-const Form& loop_serial() {
-  static const Serial form;
-  return form;
-}
+const Form& loop_flat() { return instance<Flat>(); }
+const Form& loop_row() { return instance<Row>(); }
+const Form& loop_serial() { return instance<Serial>(); }
 
 }  // namespace aotc::forms::cuda

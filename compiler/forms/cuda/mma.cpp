@@ -124,8 +124,7 @@ class Mma final : public FormOf<MatmulKernel> {
     for (const loop::Segment& s : k.segments) columns += ceildiv(s.n_end - s.n_begin, t.block_n);
     f.grid[0] = max(1, columns * row_blocks(k, t.block_m)) * t.split;
     f.grid[2] = max(1, min(product(k.batch), kMaxGridZ));
-    f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.in));
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = t.smem_bytes(dtype_bytes(k.in));
     return f;
   }
 
@@ -170,9 +169,6 @@ class Mma final : public FormOf<MatmulKernel> {
 
 }  // namespace
 
-const Form& mma() {
-  static const Mma form;
-  return form;
-}
+const Form& mma() { return instance<Mma>(); }
 
 }  // namespace aotc::forms::cuda

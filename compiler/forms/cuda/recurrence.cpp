@@ -60,16 +60,10 @@ class Recurrence final : public FormOf<LibraryKernel> {
     const Share t = unpack<Share>(c);
     AOTC_CHECK(k.sizes.size() == 6, "{} takes steps, batch, hidden, width, rows from step to step and from one of the batch to the next",
                k.name);
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = RecurrenceCode::kThreads;
     const Expr clusters = ceildiv(k.sizes[1], t.rows);
-    f.grid[0] = clusters * t.blocks;
+    StepSpec f = library_step(k, RecurrenceCode::kThreads, clusters * t.blocks);
     f.scratch_bytes = clusters * max(k.sizes[2], k.sizes[3]) * (4 * t.rows * (dtype(k) == DType::f64 ? 8 : 4));
-    f.max_smem_bytes = emit::cuda::recurrence_shared_bytes(dtype(k), code(k, t), gates(k));
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = emit::cuda::recurrence_shared_bytes(dtype(k), code(k, t), gates(k));
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
@@ -86,9 +80,6 @@ class Recurrence final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& recurrence() {
-  static const Recurrence form;
-  return form;
-}
+const Form& recurrence() { return instance<Recurrence>(); }
 
 }  // namespace aotc::forms::cuda

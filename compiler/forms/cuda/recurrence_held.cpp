@@ -86,15 +86,7 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
     const Share t = unpack<Share>(c);
     const Layer l = layer(k);
     const Held held(l, t);
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = held.threads;
-    f.grid[0] = ceildiv(k.sizes[1], t.rows) * t.blocks;
-    f.max_smem_bytes = held.smem_bytes(l, t);
-    f.smem_bytes = f.max_smem_bytes;
-    return f;
+    return library_step(k, held.threads, ceildiv(k.sizes[1], t.rows) * t.blocks, held.smem_bytes(l, t));
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     const Share t = unpack<Share>(c);
@@ -132,9 +124,6 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& recurrence_held() {
-  static const RecurrenceHeld form;
-  return form;
-}
+const Form& recurrence_held() { return instance<RecurrenceHeld>(); }
 
 }  // namespace aotc::forms::cuda

@@ -174,13 +174,7 @@ IndexPutDims IndexPutDims::of(const LibraryKernel& k, const SymTable& syms) {
   return d;
 }
 
-const Form& scatter() {
-  static const ScatterForm form;
-  return form;
-}
-const Form& index_put() {
-  static const IndexPutForm form;
-  return form;
-}
+const Form& scatter() { return instance<ScatterForm>(); }
+const Form& index_put() { return instance<IndexPutForm>(); }
 
 }  // namespace aotc::forms::cuda

@@ -1,5 +1,4 @@
 // scatter of many updates of which the last stays (kernels/cuda/scatter_last.cuh): a thread an update, three launches.
-#include <algorithm>
 
 #include "aotc/detail/library_abi.h"
 #include "emit/cuda/code.h"
@@ -65,9 +64,6 @@ class ScatterLast final : public FormOf<LibraryKernel>, public Repeated {
 
 }  // namespace
 
-const Form& scatter_last() {
-  static const ScatterLast form;
-  return form;
-}
+const Form& scatter_last() { return instance<ScatterLast>(); }
 
 }  // namespace aotc::forms::cuda

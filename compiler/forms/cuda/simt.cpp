@@ -63,9 +63,6 @@ class Simt final : public FormOf<MatmulKernel> {
 
 }  // namespace
 
-const Form& simt() {
-  static const Simt form;
-  return form;
-}
+const Form& simt() { return instance<Simt>(); }
 
 }  // namespace aotc::forms::cuda

@@ -1,7 +1,6 @@
 #include "forms/cuda/simt_tile.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "forms/cuda/common.h"
 

@@ -1,7 +1,5 @@
 #include "forms/cuda/slabs.h"
 
-#include <algorithm>
-
 #include "forms/cuda/common.h"
 #include "forms/slabs.h"
 #include "loop/attached.h"

@@ -17,13 +17,7 @@ namespace {
 
 StepSpec lines_step(const LibraryKernel& k, int threads) {
   AOTC_CHECK(k.sizes.size() >= 3, "{} takes outer, n, inner", k.name);
-  StepSpec f;
-  f.kind = StepKind::cuda;
-  f.symbol = emit::cuda::function_name(k.name);
-  f.sizes = k.sizes;
-  f.block[0] = threads;
-  f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid);
-  return f;
+  return library_step(k, threads, min(k.sizes[0] * k.sizes[2], kMaxGrid));
 }
 DType values_of(const LibraryKernel& k) { return k.params.begin()->dtype; }
 
@@ -77,8 +71,7 @@ class Sort final : public FormOf<LibraryKernel> {
     StepSpec f = lines_step(k, t.threads);
     f.sizes.push_back(t.piece);
     f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * t.blocks;
-    f.max_smem_bytes = t.piece * (4 + dtype_bytes(values_of(k)));
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = t.piece * (4 + dtype_bytes(values_of(k)));
     return f;
   }
   std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
@@ -113,15 +106,7 @@ std::string sort_contract(const LibraryKernel& k, const Site& s) {
 }
 
 StepSpec sort_step(const LibraryKernel& k, int threads, int blocks, int64_t shared_bytes) {
-  StepSpec f;
-  f.kind = StepKind::cuda;
-  f.symbol = emit::cuda::function_name(k.name);
-  f.sizes = k.sizes;
-  f.block[0] = threads;
-  f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * blocks;
-  f.max_smem_bytes = shared_bytes;
-  f.smem_bytes = f.max_smem_bytes;
-  return f;
+  return library_step(k, threads, min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * blocks, shared_bytes);
 }
 
 std::string sort_source(const std::string& name, const LibraryKernel& k, int threads, int each, int blocks, const std::string& symbol) {
@@ -133,13 +118,7 @@ std::string sort_source(const std::string& name, const LibraryKernel& k, int thr
                                         pointer(t, 1, true), pointer(DType::i64, 2, true)));
 }
 
-const Form& sort() {
-  static const Sort form;
-  return form;
-}
-const Form& topk() {
-  static const Topk form;
-  return form;
-}
+const Form& sort() { return instance<Sort>(); }
+const Form& topk() { return instance<Topk>(); }
 
 }  // namespace aotc::forms::cuda

@@ -94,9 +94,6 @@ class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
 
 }  // namespace
 
-const Form& sort_dealt() {
-  static const SortDealt form;
-  return form;
-}
+const Form& sort_dealt() { return instance<SortDealt>(); }
 
 }  // namespace aotc::forms::cuda

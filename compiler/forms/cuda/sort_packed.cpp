@@ -82,9 +82,6 @@ class SortPacked final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& sort_packed() {
-  static const SortPacked form;
-  return form;
-}
+const Form& sort_packed() { return instance<SortPacked>(); }
 
 }  // namespace aotc::forms::cuda

@@ -103,9 +103,6 @@ class SortRadix final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& sort_radix() {
-  static const SortRadix form;
-  return form;
-}
+const Form& sort_radix() { return instance<SortRadix>(); }
 
 }  // namespace aotc::forms::cuda

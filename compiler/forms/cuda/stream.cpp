@@ -150,8 +150,7 @@ class Stream final : public FormOf<MatmulKernel> {
     Expr columns = 0;
     for (const loop::Segment& seg : k.segments) columns += ceildiv(floordiv(seg.n_end - seg.n_begin, seg.mates ? 2 : 1), t.items());
     f.grid[0] = max(1, columns) * t.split;
-    f.max_smem_bytes = t.smem_bytes();
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = t.smem_bytes();
     return f;
   }
   std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
@@ -256,9 +255,6 @@ class Stream final : public FormOf<MatmulKernel> {
 
 }  // namespace
 
-const Form& stream() {
-  static const Stream form;
-  return form;
-}
+const Form& stream() { return instance<Stream>(); }
 
 }  // namespace aotc::forms::cuda

@@ -25,13 +25,7 @@ class SingularVectors final : public FormOf<LibraryKernel> {
     return t == DType::f64 ? Fit::yes() : refuse("{}: singular values are of float64", dtype_name(t));
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = kBlockThreads;
-    f.grid[0] = min(ceildiv(k.sizes[0], kWarps / warps_of(k, s)), kMaxGrid);
-    return f;
+    return library_step(k, kBlockThreads, min(ceildiv(k.sizes[0], kWarps / warps_of(k, s)), kMaxGrid));
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     return emit::cuda::kernel(
@@ -47,9 +41,6 @@ class SingularVectors final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& svd() {
-  static const SingularVectors form;
-  return form;
-}
+const Form& svd() { return instance<SingularVectors>(); }
 
 }  // namespace aotc::forms::cuda

@@ -1,5 +1,4 @@
 // Selection of few of long lines (kernels/cuda/topk_bounded.cuh): a block or a cluster a line.
-#include <algorithm>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/library.h"
@@ -34,15 +33,7 @@ class TopkBounded final : public FormOf<LibraryKernel> {
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     const Team t = team(k, s);
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = t.threads;
-    f.grid[0] = min(k.sizes[0] * k.sizes[2], kMaxGrid / 8) * t.blocks;
-    f.max_smem_bytes = kBytes;
-    f.smem_bytes = f.max_smem_bytes;
-    return f;
+    return sort_step(k, t.threads, t.blocks, kBytes);
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
@@ -71,9 +62,6 @@ class TopkBounded final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& topk_bounded() {
-  static const TopkBounded form;
-  return form;
-}
+const Form& topk_bounded() { return instance<TopkBounded>(); }
 
 }  // namespace aotc::forms::cuda

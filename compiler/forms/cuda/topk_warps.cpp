@@ -36,13 +36,7 @@ class TopkWarps final : public FormOf<LibraryKernel> {
     return Fit::yes();
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = kBlockThreads;
-    f.grid[0] = min(ceildiv(k.sizes[0] * k.sizes[2], kBlockThreads / 32), kMaxGrid);
-    return f;
+    return library_step(k, kBlockThreads, min(ceildiv(k.sizes[0] * k.sizes[2], kBlockThreads / 32), kMaxGrid));
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
@@ -60,9 +54,6 @@ class TopkWarps final : public FormOf<LibraryKernel> {
 
 }  // namespace
 
-const Form& topk_warps() {
-  static const TopkWarps form;
-  return form;
-}
+const Form& topk_warps() { return instance<TopkWarps>(); }
 
 }  // namespace aotc::forms::cuda

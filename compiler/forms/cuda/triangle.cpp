@@ -1,5 +1,4 @@
 // Cholesky, LU and QR factors and triangular systems (kernels/cuda/triangle.cuh).
-#include <algorithm>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/library.h"
@@ -28,13 +27,7 @@ class Triangles : public FormOf<LibraryKernel> {
     return t == DType::f32 || t == DType::f64 ? Fit::yes() : refuse("{}: matrices are factorised in float32 and float64", dtype_name(t));
   }
   static StepSpec units_step(const LibraryKernel& k, const Expr& units, int units_a_block) {
-    StepSpec f;
-    f.kind = StepKind::cuda;
-    f.symbol = emit::cuda::function_name(k.name);
-    f.sizes = k.sizes;
-    f.block[0] = kBlockThreads;
-    f.grid[0] = min(ceildiv(units, units_a_block), kMaxGrid);
-    return f;
+    return library_step(k, kBlockThreads, min(ceildiv(units, units_a_block), kMaxGrid));
   }
 };
 
@@ -156,8 +149,7 @@ class SolveTriangular final : public Triangles {
     if (columns == 0) return units_step(k, k.sizes[0] * k.sizes[2], kWarps);
     StepSpec f = units_step(k, k.sizes[0] * ceildiv(k.sizes[2], columns), 1);
     f.block[0] = columns;
-    f.max_smem_bytes = shared_bytes(*k.sizes[1].as_const(), columns);
-    f.smem_bytes = f.max_smem_bytes;
+    f.smem_bytes = f.max_smem_bytes = shared_bytes(*k.sizes[1].as_const(), columns);
     return f;
   }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
@@ -179,10 +171,7 @@ class SolveTriangular final : public Triangles {
 
 }  // namespace
 
-const Form& cholesky() {
-  static const Cholesky form;
-  return form;
-}
+const Form& cholesky() { return instance<Cholesky>(); }
 const Form& lu() {
   static const Factors form("lu", "cuda_lu", {DType::f64, DType::i64, DType::i64});
   return form;
@@ -191,9 +180,6 @@ const Form& qr() {
   static const Factors form("qr", "cuda_qr", {DType::f64, DType::f64});
   return form;
 }
-const Form& solve_triangular() {
-  static const SolveTriangular form;
-  return form;
-}
+const Form& solve_triangular() { return instance<SolveTriangular>(); }
 
 }  // namespace aotc::forms::cuda

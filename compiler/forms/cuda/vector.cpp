@@ -1,6 +1,5 @@
 // Matrix products of few rows (kernels/cuda/vector.cuh): every type, on every machine, where k is contiguous in both operands: those of
 // decoding, which take as long as their weights take to come.
-#include <cmath>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/contraction.h"
@@ -165,9 +164,6 @@ class Vector final : public FormOf<MatmulKernel> {
 
 }  // namespace
 
-const Form& vector() {
-  static const Vector form;
-  return form;
-}
+const Form& vector() { return instance<Vector>(); }
 
 }  // namespace aotc::forms::cuda

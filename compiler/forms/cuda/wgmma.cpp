@@ -6,7 +6,6 @@
 #include "emit/cuda/code.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "forms/cuda/forms.h"
@@ -106,12 +105,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
 
   StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
     const WgmmaTile t = tile_of(k, s, c);
-    StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
-    f.block[0] = t.threads();
-    const Expr tiles = wgmma_tiles_of(k, t);
-    f.grid[0] = t.split > 1 ? tiles * t.split : min(tiles, int64_t{s.machine.cores} * wgmma_resident(t));
-    f.max_smem_bytes = t.smem_bytes();
-    f.smem_bytes = f.max_smem_bytes;
+    StepSpec f = wgmma_step(cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name)), wgmma_tiles_of(k, t), t, s.machine);
     TensorMap a = map_of(k, k.a, *order_of(k, k.a, s.syms), t.swap ? t.cols : t.rows());
     TensorMap b = stored() ? map_of_parts(k, t.cols) : map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.cols);
     if (t.apart == WgmmaTile::Apart::across_k) b.swizzle_bytes = 0, b.box[0] = t.cols;
@@ -162,10 +156,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
     w.products = products_;
     w.turned = is_half(k.in);
     w.apart = taken_apart(k, s.syms);
-    for (const loop::Segment& x : k.segments) {
-      w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
-      w.finish = std::max(w.finish, wgmma_finish(x.epilogue, s.machine));
-    }
+    add_segments(w, k, s);
     return w;
   }
   const std::string_view name_;

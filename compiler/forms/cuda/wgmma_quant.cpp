@@ -65,12 +65,7 @@ class WgmmaQuant final : public FormOf<MatmulKernel> {
 
   StepSpec step(const MatmulKernel& k, const Site& s, const Choice& c) const override {
     const WgmmaTile t = tile_of(c);
-    StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
-    f.block[0] = t.threads();
-    const Expr tiles = wgmma_tiles_of(k, t);
-    f.grid[0] = t.split > 1 ? tiles * t.split : min(tiles, int64_t{s.machine.cores} * wgmma_resident(t));
-    f.max_smem_bytes = t.smem_bytes();
-    f.smem_bytes = f.max_smem_bytes;
+    StepSpec f = wgmma_step(cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name)), wgmma_tiles_of(k, t), t, s.machine);
     f.maps = {map_of_slabs(k, t), map_of(k, k.a, *order_of(k, k.a, s.syms), t.cols)};
     return f;
   }
@@ -98,19 +93,13 @@ class WgmmaQuant final : public FormOf<MatmulKernel> {
     w.b_constant = true;
     w.left_bits = q.bits;
     w.left_floats = k.params[q.values].dtype == DType::f8e4m3fn;
-    for (const loop::Segment& x : k.segments) {
-      w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
-      w.finish = std::max(w.finish, wgmma_finish(x.epilogue, s.machine));
-    }
+    add_segments(w, k, s);
     return w;
   }
 };
 
 }  // namespace
 
-const Form& wgmma_quant() {
-  static const WgmmaQuant form;
-  return form;
-}
+const Form& wgmma_quant() { return instance<WgmmaQuant>(); }
 
 }  // namespace aotc::forms::cuda

@@ -102,6 +102,13 @@ int64_t wgmma_resident(const WgmmaTile& t) {
   return std::max<int64_t>(1, std::min<int64_t>(t.resident, kSharedOfProcessor / (t.smem_bytes() + kSharedOfDriver)));
 }
 
+StepSpec wgmma_step(StepSpec step, const Expr& tiles, const WgmmaTile& t, const Machine& m) {
+  step.block[0] = t.threads();
+  step.grid[0] = t.split > 1 ? tiles * t.split : min(tiles, int64_t{m.cores} * wgmma_resident(t));
+  step.smem_bytes = step.max_smem_bytes = t.smem_bytes();
+  return step;
+}
+
 std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   std::vector<WgmmaTile> all;
   auto add = [&](WgmmaTile t, int most_split = 8) {
@@ -151,6 +158,13 @@ double wgmma_finish(const loop::LoopKernel& epilogue, const Machine& m) {
       cost += u.wg_finish_operand;
   }
   return cost;
+}
+
+void add_segments(WgmmaWork& w, const loop::MatmulKernel& k, const Site& s) {
+  for (const loop::Segment& x : k.segments) {
+    w.columns.push_back(std::max<int64_t>(1, s.syms.hint(x.n_end - x.n_begin)));
+    w.finish = std::max(w.finish, wgmma_finish(x.epilogue, s.machine));
+  }
 }
 
 /// Fitted to timings of 27 to 42 tiles at each of 146 products on an H200, clusters of 8 and 160 columns to 593 of 36 more, then what

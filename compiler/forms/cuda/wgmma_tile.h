@@ -33,9 +33,13 @@ struct WgmmaWork {
 };
 /// WgmmaWork::finish.
 double wgmma_finish(const loop::LoopKernel& epilogue, const Machine& m);
+/// The columns of the product's segments, and WgmmaWork::finish.
+void add_segments(WgmmaWork& w, const loop::MatmulKernel& k, const Site& s);
 /// The tiles worth measuring, each with its stages.
 std::vector<emit::cuda::WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m);
 double wgmma_cost_ns(const emit::cuda::WgmmaTile& t, const WgmmaWork& w, const Machine& m);
+/// A launch of kernels that compute so many tiles, but for its maps.
+StepSpec wgmma_step(StepSpec step, const Expr& tiles, const emit::cuda::WgmmaTile& t, const Machine& m);
 /// Blocks of one processor.
 int64_t wgmma_resident(const emit::cuda::WgmmaTile& t);
 
