@@ -256,10 +256,7 @@ AOTC_DI void attn_block(const AttnProblem<T, float, M, K>& p, i64 b, i64 head, i
     from[h] = own.begin, to[h] = imin(to[h], own.end);
   }
   AttnSums<Tile> sums;
-#pragma unroll
-  for (int j = 0; j < Tile::v / 8; ++j)
-#pragma unroll
-    for (int r = 0; r < 4; ++r) sums.o[j][r] = 0.0f;
+  clear(sums.o);
 #pragma unroll
   for (int h = 0; h < 2; ++h) sums.m[h] = lowest<float>(), sums.l[h] = 0.0f;
 
@@ -285,10 +282,7 @@ AOTC_DI void attn_block(const AttnProblem<T, float, M, K>& p, i64 b, i64 head, i
       }
     };
     float s[Tile::keys / 8][4];
-#pragma unroll
-    for (int j = 0; j < Tile::keys / 8; ++j)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) s[j][r] = 0.0f;
+    clear(s);
     attn_scores<T, Tile>(qs + warp_m * Tile::ld_e, reinterpret_cast<const K*>(stage) + k_warp * Tile::keys * Tile::ld_k, s);
     if constexpr (Tile::scaled) scale_by(s, scales, Tile::template unit<T>());
     // Keys of this thread that a row sees: those at j * 8 + (0, 1) below its limit.

@@ -227,7 +227,7 @@ AOTC_DI void chunked_block(const OpA& a, const OpB& b, i64 m0, i64 n0, i64 m, i6
   const int first = static_cast<int>(i64(tiles) * rank / Tile::split), last = static_cast<int>(i64(tiles) * (rank + 1) / Tile::split);
   auto sums = [&](auto numbers) {
     bool odd = false;
-    gemm_clear<Tile>(acc);
+    clear(acc);
     if (first < last) sa.load(a, first * Tile::bk, k), sb.load(b, first * Tile::bk, k);
     __syncthreads();  // what used the memory before is done
     for (int tile = first; tile < last; ++tile) {

@@ -169,12 +169,7 @@ AOTC_DI bool patch_multiply(Numbers numbers, const T* shared, const int (&window
   const int lane = threadIdx.x & 31;
   const T* const weights = shared + ((lane & 7) + (lane >> 4) * 8) * Tile::depth + (lane >> 3 & 1) * Tile::chunk;
   bool odd = false;
-#pragma unroll
-  for (int i = 0; i < Tile::mt; ++i)
-#pragma unroll
-    for (int j = 0; j < Tile::nt; ++j)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) acc[i][j][r] = 0.0f;
+  clear(acc);
 #pragma unroll(Numbers::odd ? 1 : Tile::steps)
   for (int step = 0; step < Tile::steps; ++step) {
     u32 b[Tile::nt / 2][4];

@@ -538,6 +538,11 @@ template <class R> AOTC_DI typename R::V of_lanes(typename R::V v) {
   for (int m = 16; m; m >>= 1) v = R::combine(v, shuffle_xor(v, m));
   return v;
 }
+template <class T> AOTC_DI void clear(T& x) { x = T(); }
+template <class T, int N> AOTC_DI void clear(T (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) clear(x[i]);
+}
 // v in a warp's first lane, what changes nothing in the others.
 template <class R> AOTC_DI typename R::V in_first_lane(typename R::V v) { return (threadIdx.x & 31) == 0 ? v : R::init(); }
 // Every thread of the block, of Threads (a power of two, at least 32), gets the result. All threads must call it. Slot: two calls with the

@@ -249,15 +249,6 @@ struct GemmPlace {
     warp_m = (place % (Tile::bm / Tile::wm)) * Tile::wm, warp_n = (place / (Tile::bm / Tile::wm)) * Tile::wn;
   }
 };
-template <class Tile>
-AOTC_DI void gemm_clear(float (&acc)[Tile::mt][Tile::nt][4]) {
-#pragma unroll
-  for (int i = 0; i < Tile::mt; ++i)
-#pragma unroll
-    for (int j = 0; j < Tile::nt; ++j)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) acc[i][j][r] = 0.0f;
-}
 
 // Gives the sums of the block's tile at (m0, n0) to the epilogue, those of the warps and blocks that share k added up in their order, by
 // way of the dynamic shared memory.
@@ -334,7 +325,7 @@ AOTC_DI void gemm_block_of(const T* pa, const Source& b, GemmView av, i64 b0, i6
   };
   auto sums = [&](auto numbers) {
     bool odd = false;
-    gemm_clear<Tile>(acc);
+    clear(acc);
     __syncthreads();  // what used the memory before is done
     for (int s = 0; s < Tile::stages - 1; ++s) issue(first + s);
     for (int tile = first; tile < last; ++tile) {

@@ -25,19 +25,9 @@ AOTC_DI RunRows run_rows(const i64* ends, i64 runs, i64 m, i64 block) {
   for (i64 first = 0; first < runs; first += 32) {
     const i64 run = first + lane;
     i64 end = run + 1 < runs ? imin(imax(ends[run], begin), m) : m;
-#pragma unroll
-    for (int by = 1; by < 32; by <<= 1) {
-      const i64 before = shuffle_up(end, by);
-      if (lane >= by) end = imax(end, before);
-    }
+    end = scan_of_lanes<ReduceMax<i64>>(end, 32);
     const i64 before = shuffle_up(end, 1), from = lane ? before : begin;
-    const i64 own = (end - from + Rows - 1) / Rows;
-    i64 blocks = own;  // of this run and those before it
-#pragma unroll
-    for (int by = 1; by < 32; by <<= 1) {
-      const i64 more = shuffle_up(blocks, by);
-      if (lane >= by) blocks += more;
-    }
+    const i64 own = (end - from + Rows - 1) / Rows, blocks = scan_of_lanes<ReduceSum<i64>>(own, 32);  // of this run and those before it
     const u32 here = __ballot_sync(0xffffffffu, block < blocks);
     if (here) {
       const int of = __ffs(static_cast<int>(here)) - 1;
@@ -64,18 +54,8 @@ struct RunTable {
       for (int first = 0; first < Runs; first += 32) {
         const int run = first + lane;
         int end = run + 1 < Runs ? static_cast<int>(imin(imax(run_ends[run], begin), m)) : m;
-#pragma unroll
-        for (int by = 1; by < 32; by <<= 1) {
-          const int earlier = shuffle_up(end, by);
-          if (lane >= by && earlier > end) end = earlier;
-        }
-        const int last = shuffle_up(end, 1);
-        int sum = (end - (lane ? last : begin) + Rows - 1) / Rows;
-#pragma unroll
-        for (int by = 1; by < 32; by <<= 1) {
-          const int more = shuffle_up(sum, by);
-          if (lane >= by) sum += more;
-        }
+        end = scan_of_lanes<ReduceMax<int>>(end, 32);
+        const int last = shuffle_up(end, 1), sum = scan_of_lanes<ReduceSum<int>>((end - (lane ? last : begin) + Rows - 1) / Rows, 32);
         if (run < Runs) ends[run] = end, blocks[run + 1] = before + sum;
         before += shuffle_of(sum, 31), begin = shuffle_of(end, 31);
       }

@@ -329,14 +329,7 @@ AOTC_DI void stream_block(char* shared, const StreamSource<Tile>& b, const typen
   }
 
   float acc[Strips][Sums][Tile::row_tiles * Tile::chains][4];
-#pragma unroll
-  for (int s = 0; s < Strips; ++s)
-#pragma unroll
-    for (int u = 0; u < Sums; ++u)
-#pragma unroll
-      for (int t = 0; t < Tile::row_tiles * Tile::chains; ++t)
-#pragma unroll
-        for (int r = 0; r < 4; ++r) acc[s][u][t][r] = 0.0f;
+  clear(acc);
   const Scale* const lane_scales = scales + (w.across * Strips * 16 + (w.lane >> 2)) * Tile::scale_pitch;
   const T* y = rows + w.along * Tile::step_k;
   int place = 0, until = Tile::chunk, next = 1;  // the round that the next chunk begins with, and its number

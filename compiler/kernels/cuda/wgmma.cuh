@@ -234,10 +234,7 @@ AOTC_DI void wgmma_sum_bytes(float (&acc)[Tile::blocks][Tile::registers], const 
 #pragma unroll
       for (int r = 0; r < Tile::registers; ++r) acc[b][r] += part[b][r];
   };
-#pragma unroll
-  for (int b = 0; b < Tile::blocks; ++b)
-#pragma unroll
-    for (int r = 0; r < Tile::registers; ++r) acc[b][r] = 0.0f;
+  clear(acc);
   Sums even;
   if constexpr (two) {
     Sums odd;
@@ -354,8 +351,7 @@ AOTC_DI void wgmma_sum_parts(float (&acc)[Tile::blocks][Tile::registers], const 
 #pragma unroll
     for (int r = 0; r < Tile::registers; ++r) acc[0][r] += sums[r];
   };
-#pragma unroll
-  for (int r = 0; r < Tile::registers; ++r) acc[0][r] = 0.0f;
+  clear(acc[0]);
   WgmmaParts a, b;
   int step = 0;
   bool loses = false;
@@ -417,11 +413,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   wait_for_step_before();
   float acc[Tile::blocks][Tile::registers];
   auto multiply_wide = [&](auto instruction) {  // a template: only one of the ways to multiply has such an instruction
-    if (Tile::split > 1)  // a block may have no part of k
-#pragma unroll
-      for (int i = 0; i < Tile::blocks; ++i)
-#pragma unroll
-        for (int r = 0; r < Tile::registers; ++r) acc[i][r] = 0.0f;
+    if (Tile::split > 1) clear(acc);  // a block may have no part of k
     int last = 0;
     take_turn();
     for (int step = 0; step < steps; ++step) {

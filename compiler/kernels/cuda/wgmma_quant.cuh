@@ -17,14 +17,6 @@ template <class Tile, class Problem> struct WgmmaScales {
   static_assert(groups == 1 || (group < slab ? slab % group : group % slab) == 0, "slabs and groups begin together");
   u32 of[2][kinds][words];
 
-  AOTC_DI void clear() {
-#pragma unroll
-    for (int c = 0; c < 2; ++c)
-#pragma unroll
-      for (int k = 0; k < kinds; ++k)
-#pragma unroll
-        for (int w = 0; w < words; ++w) of[c][k][w] = 0;
-  }
   // number: of the slab; column: the lane's first one.
   AOTC_DI void load(const Problem& p, int column, int number, bool on) {
     const int first = groups == 1 ? 0 : number * count / slabs;
@@ -69,7 +61,7 @@ AOTC_DI void wgmma_sum_slabs(const Problem& p, float (&acc)[Tile::blocks][Tile::
   column += lane >> 2;
   u32 words[2][4] = {}, a[4][4] = {};  // of columns g and g + 8; the left operand of each slice of a stage
   Scales now, next;
-  now.clear(), next.clear();
+  clear(now.of), clear(next.of);
   // What the stage that has come has of a new slab.
   const auto take = [&] {
     const char* const at = shared + s * Tile::stage_bytes + line * slab_column_bytes + lane * 16;
@@ -82,9 +74,7 @@ AOTC_DI void wgmma_sum_slabs(const Problem& p, float (&acc)[Tile::blocks][Tile::
   const auto convert = [&](u32 (&to)[4], int x) {
     slab_slice<typename Tile::Element, typename Scales::Format, typename Scales::Scale>(to, words, x, now.factor(0, x), now.factor(1, x));
   };
-  if (Tile::split > 1)  // a block may have no part of k
-#pragma unroll
-    for (int r = 0; r < Tile::registers; ++r) acc[0][r] = 0.0f;
+  if (Tile::split > 1) clear(acc[0]);  // a block may have no part of k
   now.load(p, column, slab, steps > 0);
   begin();
   if (steps > 0) {
