@@ -1,8 +1,17 @@
 #pragma once
 // Weights of products as numbers of few bits with scales: values * scales + offsets.
+#include <memory>
+
 #include "graph/builder.h"
 
 namespace aotc::passes {
+
+template <class T>
+ConstData constant_of(std::string name, DType t, Exprs dims, std::vector<T> values) {
+  auto data = std::make_shared<std::vector<T>>(std::move(values));
+  const auto* bytes = reinterpret_cast<const std::byte*>(data->data());
+  return {std::move(name), {t, std::move(dims)}, data, bytes, data->size() * sizeof(T)};
+}
 
 /// Constants of a weight [n, k]: values of signed bytes or of float8_e4m3fn [n, k]; scales and offsets (floats of 16 or 32 bits) [groups,
 /// n], by_column [n, groups], of which one serves `group` values of k. Without scales the values are the weight; without offsets all of

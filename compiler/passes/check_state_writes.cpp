@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 
@@ -61,15 +60,15 @@ StateWrites writes_of(const Graph& g, StateId id) {
   return out;
 }
 
-/// Everything that a value is made of, itself too.
-std::set<ValueId> made_of(const Graph& g, ValueId v) {
+/// Everything that the values are made of, themselves too; but for `arms` not what is made for an arm of `where` alone.
+std::set<ValueId> made_of(const Graph& g, std::vector<ValueId> work, bool arms = true) {
   std::set<ValueId> seen;
-  std::vector<ValueId> work = {v};
   while (!work.empty()) {
-    const ValueId at = work.back();
+    const ValueId v = work.back();
     work.pop_back();
-    if (!seen.insert(at).second) continue;
-    if (const Node* n = g.def(at)) work.insert(work.end(), n->inputs.begin(), n->inputs.end());
+    if (!seen.insert(v).second) continue;
+    const Node* n = g.def(v);
+    if (n) work.insert(work.end(), n->inputs.begin(), n->op == Op::where && !arms ? n->inputs.begin() + 1 : n->inputs.end());
   }
   return seen;
 }
@@ -110,20 +109,13 @@ std::string name_of(const Graph& g, ValueId index, const std::set<ValueId>& part
   return "an index computed from " + (from.empty() ? "data" : from);
 }
 
-/// What a run computes whatever its conditions are: not what is made for an arm of `where` alone, as what a branch computes is.
+/// What a run computes whatever its conditions are: not what a branch computes.
 std::set<ValueId> always_made(const Graph& g) {
-  std::set<ValueId> seen;
   std::vector<ValueId> work;
   for (const OutputInfo& o : g.outputs) work.push_back(o.value);
   for (const StateInfo& s : g.states)
     if (s.updated != kNone<ValueId>) work.push_back(s.updated);
-  while (!work.empty()) {
-    const ValueId v = work.back();
-    work.pop_back();
-    if (!seen.insert(v).second) continue;
-    if (const Node* n = g.def(v)) work.insert(work.end(), n->inputs.begin(), n->op == Op::where ? n->inputs.begin() + 1 : n->inputs.end());
-  }
-  return seen;
+  return made_of(g, std::move(work), false);
 }
 
 /// Whether it is computed from the run's inputs by integers alone.
@@ -144,7 +136,7 @@ class Checks {
       for (const Write& w : s.writes) {
         const Bounds r = bounds_of(g, w);
         auto [it, fresh] = bounds_.try_emplace(r);
-        if (fresh) it->second.parts = made_of(g, r.index);
+        if (fresh) it->second.parts = made_of(g, {r.index});
         std::vector<StateId>& at = it->second.states;
         if (at.empty() || at.back() != s.state) at.push_back(s.state);
         order_.push_back(r);
@@ -181,7 +173,7 @@ class Checks {
   void take_given() {
     for (OutputInfo& o : g_.outputs) {
       if (states_.empty() || o.role != OutputRole::check || !g_.def(o.value)) continue;  // without a node: it is constant
-      const std::set<ValueId> parts = made_of(g_, o.value);
+      const std::set<ValueId> parts = made_of(g_, {o.value});
       if (!comes_before(parts)) continue;
       parts_of_given_.insert(parts.begin(), parts.end());
       g_.nodes[g_.values[o.value].node].attrs[Attr::kind] = std::string(kBeforeWrites);
@@ -220,7 +212,7 @@ class Checks {
         const auto size = g_.type(n.inputs[0]).dims[static_cast<size_t>(dims[i])].as_const();
         if (!size) continue;
         const Bounds r = bounds_of(g_, {id, 1 + i, *size});
-        std::set<ValueId> parts = made_of(g_, r.index);
+        std::set<ValueId> parts = made_of(g_, {r.index});
         const Range known = range_of(g_, r.index);
         if (bounds_.count(r) || !is_of_inputs(g_, parts) || known.within(static_cast<double>(r.first), static_cast<double>(r.last)))
           continue;

@@ -6,8 +6,8 @@
 #include "aotc/detail/fourier_abi.h"
 #include "base/uarch.h"
 #include "decompose/waves.h"
-#include "graph/builder.h"
 #include "graph/fourier_lines.h"
+#include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
@@ -48,18 +48,10 @@ bool by_kernel(const Graph& g, const Node& n, const Target& target) {
 }  // namespace
 
 void lower_fourier(Graph& g, PassContext& ctx) {
-  Builder b(g);
-  const std::vector<NodeId> old = g.order;
-  std::vector<std::pair<ValueId, ValueId>> replaced;
-  for (NodeId id : old) {
-    const Node n = g.nodes[id];  // a copy: building nodes moves them
-    if (n.op != Op::fourier || by_kernel(g, n, ctx.target)) continue;
-    b.at(n.name, n.source);
-    const std::vector<ValueId> out = decompose::fourier_by_products(b, n);
-    for (size_t i = 0; i < out.size(); ++i) replaced.emplace_back(n.outputs[i], out[i]);
-  }
-  for (const auto& [from, to] : replaced) g.replace_all_uses(from, to);
-  if (!replaced.empty()) g.compact();
+  Rewriter(g).sweep_results([&](Rewriter& r, const Node& n) -> std::optional<std::vector<ValueId>> {
+    if (n.op != Op::fourier || by_kernel(g, n, ctx.target)) return std::nullopt;
+    return decompose::fourier_by_products(r.b, n);
+  });
 }
 
 }  // namespace aotc::passes

@@ -1,10 +1,8 @@
 #include "passes/narrow_convolutions.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
-#include "graph/builder.h"
+#include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
@@ -136,18 +134,11 @@ std::optional<Narrow> best(const Graph& g, const Node& n, const PassContext& ctx
 
 void narrow_convolutions(Graph& g, PassContext& ctx) {
   if (!ctx.conv_ns) return;
-  Builder b(g);
-  const std::vector<NodeId> old = g.order;
-  std::vector<std::pair<ValueId, ValueId>> replaced;
-  for (NodeId id : old) {
-    const Node n = g.nodes[id];  // a copy: building nodes moves them
-    if (const auto to = best(g, n, ctx)) {
-      b.at(n.name, n.source);
-      replaced.emplace_back(n.outputs[0], place(g, b, n, *to));
-    }
-  }
-  for (const auto& [from, to] : replaced) g.replace_all_uses(from, to);
-  if (!replaced.empty()) g.compact();
+  Rewriter(g).sweep([&](Rewriter& r, const Node& n) -> std::optional<ValueId> {
+    const auto to = best(g, n, ctx);
+    if (!to) return std::nullopt;
+    return place(g, r.b, n, *to);
+  });
 }
 
 }  // namespace aotc::passes

@@ -1,7 +1,6 @@
 #include "passes/precision.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "graph/builder.h"
 #include "graph/scalar.h"

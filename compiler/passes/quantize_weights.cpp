@@ -1,7 +1,6 @@
 #include "passes/quantize_weights.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,13 +13,6 @@
 
 namespace aotc::passes {
 namespace {
-
-template <class T>
-ConstData constant_of(std::string name, DType t, Exprs dims, std::vector<T> values) {
-  auto data = std::make_shared<std::vector<T>>(std::move(values));
-  const auto* bytes = reinterpret_cast<const std::byte*>(data->data());
-  return {std::move(name), {t, std::move(dims)}, data, bytes, data->size() * sizeof(T)};
-}
 
 class Quantiser {
  public:

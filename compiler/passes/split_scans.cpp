@@ -1,7 +1,5 @@
 #include "passes/split_scans.h"
 
-#include <algorithm>
-
 #include "passes/rewrite.h"
 
 namespace aotc::passes {

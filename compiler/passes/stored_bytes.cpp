@@ -210,13 +210,6 @@ class Reader {
   const Graph& g_;
 };
 
-template <class T>
-ConstData constant_of(std::string name, DType t, Exprs dims, std::vector<T> values) {
-  auto data = std::make_shared<std::vector<T>>(std::move(values));
-  const auto* bytes = reinterpret_cast<const std::byte*>(data->data());
-  return {std::move(name), {t, std::move(dims)}, data, bytes, data->size() * sizeof(T)};
-}
-
 /// The most neighbouring values of k, in all columns alike, of which each has the scale and the offset of the first.
 int64_t group_of(const Affine& w) {
   const int64_t n = w.ints.dims[0], k = w.ints.dims[1];

@@ -1,11 +1,9 @@
 #include "passes/transposed_phases.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "graph/builder.h"
 #include "graph/scalar.h"
+#include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
@@ -105,18 +103,11 @@ ValueId convolved(Graph& g, Builder& b, const Node& n, const Phases& p) {
 }  // namespace
 
 void transposed_phases(Graph& g, PassContext&) {
-  Builder b(g);
-  const std::vector<NodeId> old = g.order;
-  std::vector<std::pair<ValueId, ValueId>> replaced;
-  for (NodeId id : old) {
-    const Node n = g.nodes[id];  // a copy: building nodes moves them
-    if (const auto p = phases_of(g, n)) {
-      b.at(n.name, n.source);
-      replaced.emplace_back(n.outputs[0], convolved(g, b, n, *p));
-    }
-  }
-  for (const auto& [from, to] : replaced) g.replace_all_uses(from, to);
-  if (!replaced.empty()) g.compact();
+  Rewriter(g).sweep([&](Rewriter& r, const Node& n) -> std::optional<ValueId> {
+    const auto p = phases_of(g, n);
+    if (!p) return std::nullopt;
+    return convolved(g, r.b, n, *p);
+  });
 }
 
 }  // namespace aotc::passes

@@ -2,7 +2,7 @@
 
 #include "base/uarch.h"
 #include "decompose/rnn.h"
-#include "graph/builder.h"
+#include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
@@ -21,18 +21,10 @@ bool by_steps(const Graph& g, const Node& n, const Target& target) {
 }  // namespace
 
 void unroll_recurrences(Graph& g, PassContext& ctx) {
-  Builder b(g);
-  const std::vector<NodeId> old = g.order;
-  std::vector<std::pair<ValueId, ValueId>> replaced;
-  for (NodeId id : old) {
-    const Node n = g.nodes[id];  // a copy: building nodes moves them
-    if (n.op != Op::recurrence || !by_steps(g, n, ctx.target)) continue;
-    b.at(n.name, n.source);
-    const std::vector<ValueId> out = decompose::recurrence_by_steps(b, n);
-    for (size_t i = 0; i < out.size(); ++i) replaced.emplace_back(n.outputs[i], out[i]);
-  }
-  for (const auto& [from, to] : replaced) g.replace_all_uses(from, to);
-  if (!replaced.empty()) g.compact();
+  Rewriter(g).sweep_results([&](Rewriter& r, const Node& n) -> std::optional<std::vector<ValueId>> {
+    if (n.op != Op::recurrence || !by_steps(g, n, ctx.target)) return std::nullopt;
+    return decompose::recurrence_by_steps(r.b, n);
+  });
 }
 
 }  // namespace aotc::passes
