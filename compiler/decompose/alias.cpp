@@ -1,7 +1,6 @@
 #include "decompose/alias.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/words.h"
 #include "decompose/bits.h"

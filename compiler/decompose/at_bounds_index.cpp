@@ -1,6 +1,4 @@
 // At their bounds: operators that move elements, or read and write them at places that tensors say.
-#include <algorithm>
-
 #include "decompose/at_bounds.h"
 #include "decompose/indexing.h"
 #include "graph/guard.h"

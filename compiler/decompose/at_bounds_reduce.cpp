@@ -1,6 +1,4 @@
 // At their bounds: operators that compute one element from many. What a tensor does not have is replaced by what changes nothing.
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "decompose/at_bounds.h"

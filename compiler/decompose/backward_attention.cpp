@@ -1,6 +1,5 @@
 // Gradients of scaled dot product attention. The probabilities are computed again from queries and keys; five matrix products and a
 // softmax.
-#include <cmath>
 #include <limits>
 
 #include "decompose/attention.h"

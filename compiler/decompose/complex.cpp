@@ -1,10 +1,6 @@
 // Complex tensors as real ones with a last dim of 2 (real, imaginary): views and copies carry the pair along, arithmetic takes it apart.
-#include <cmath>
-#include <limits>
-#include <map>
-
-#include "decompose/bits.h"
 #include "decompose/complex.h"
+#include "decompose/bits.h"
 #include "decompose/families.h"
 #include "decompose/linalg.h"
 #include "decompose/reduction.h"

@@ -1,6 +1,5 @@
 // Inverse trigonometric and hyperbolic functions of complex tensors, computed in float64: arcs of Hull, Fairgrieve and Tang, "Implementing
 // the complex arcsine and arccosine functions using exception handling" (ACM TOMS 23, 1997).
-#include <cmath>
 #include <limits>
 #include <numbers>
 

@@ -1,7 +1,6 @@
 // Reading through indices, and masks.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "decompose/families.h"

@@ -1,6 +1,4 @@
 // Operators that put elements at other places: joining, repeating, rolling, shuffling, writing a part.
-#include <algorithm>
-
 #include "decompose/families.h"
 #include "decompose/indexing.h"
 

@@ -1,6 +1,5 @@
 // Losses: pointwise, then the mean or the sum of all.
 #include <cmath>
-#include <limits>
 
 #include "decompose/families.h"
 #include "decompose/indexing.h"

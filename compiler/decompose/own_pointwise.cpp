@@ -1,6 +1,4 @@
 // Expressions of pointwise operators (own/pointwise.h) as core operators: computed as PyTorch promotes types, 16-bit floats in float32.
-#include <cmath>
-
 #include "decompose/own_kernel.h"
 #include "decompose/tensor.h"
 #include "graph/pointwise.h"

@@ -1,6 +1,5 @@
 // Pointwise operators of two and three tensors, with promotion and broadcasting.
 #include <cmath>
-#include <limits>
 
 #include "base/int_range.h"
 #include "decompose/families.h"

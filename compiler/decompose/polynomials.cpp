@@ -1,7 +1,6 @@
 // Orthogonal polynomials by their recurrences, in float64, as many steps as the order says: the highest one of a constant, or the highest
 // that is allowed where the run computes the orders.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "decompose/families.h"

@@ -1,7 +1,6 @@
 // Numbers rounded to a grid of small integers, q = round(x / scale) + zero point from quant_min to quant_max, and products of such
 // integers. The operators of quantized_decomposed are those that PyTorch's export quantisation (PT2E) leaves in a program; they are defined
 // in torch/ao/quantization/fx/_decomposed.py.
-#include <cmath>
 #include <limits>
 
 #include "decompose/families.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "decompose/bits.h"
 #include "decompose/families.h"

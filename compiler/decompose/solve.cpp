@@ -1,7 +1,6 @@
 // Factorisations of matrices and what is solved with them. Cholesky factors, LU factors and triangular systems are core operators, of any
 // size. Every step of an elimination without pivots is written out, so its number of rows is fixed and small. All but Cholesky factors are
 // computed in float64, as the reference libraries' blocked sums would need for float32 to be as exact. Batch dims are free.
-#include <cmath>
 #include <limits>
 
 #include "decompose/complex.h"

@@ -1,6 +1,4 @@
 // Order: sort, topk, medians, quantiles.
-#include <cmath>
-
 #include "base/int_range.h"
 #include "decompose/families.h"
 #include "decompose/tensor.h"

@@ -1,6 +1,4 @@
 // Operators whose result is a view of one tensor. The dims of the result are the archive's.
-#include <algorithm>
-
 #include "decompose/families.h"
 #include "decompose/indexing.h"
 

@@ -1,9 +1,7 @@
 // Sums of waves: the discrete Fourier transform of whole and of partly known, or partly wanted, lines.
-#include <cmath>
-
+#include "decompose/waves.h"
 #include "base/unit_roots.h"
 #include "decompose/linalg.h"
-#include "decompose/waves.h"
 
 namespace aotc::decompose {
 namespace {
