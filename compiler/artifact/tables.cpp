@@ -424,7 +424,7 @@ class Emitter {
     for (const Isa isa : in_.target.isas) {
       std::vector<std::string> functions, configs;
       for (const auto& [symbol, library] : shared_.kernels()) {
-        const Isa code = in_.target.numerics.reproducible ? kernels::reproducible_isa(symbol, isa) : isa;
+        const Isa code = library && in_.target.numerics.reproducible ? kernels::reproducible_isa(symbol, isa) : isa;
         functions.push_back(library ? kernels::library_symbol(symbol, code) : emit::cpu::kernel_function(symbol, isa));
         declare(functions.back());
       }

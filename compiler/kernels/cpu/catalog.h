@@ -17,9 +17,10 @@ struct KernelDesc {
   std::string_view levels;    ///< "avx2 avx512"
   std::string_view stand_in;  ///< the kernel that takes the same arguments where a machine has none of the levels; "": there is none
   std::string_view abi;       ///< its contract is aotc/detail/<abi>_abi.h
+  std::string_view order;     ///< of sums: "k", "lanes"
 
-  constexpr KernelDesc(std::string_view name, std::string_view types, std::string_view levels, std::string_view abi)
-      : name(name), types(types), levels(levels), abi(abi) {
+  constexpr KernelDesc(std::string_view name, std::string_view types, std::string_view levels, std::string_view abi, std::string_view order)
+      : name(name), types(types), levels(levels), abi(abi), order(order) {
     constexpr std::string_view kElse = " else ";
     if (const size_t at = levels.find(kElse); at != levels.npos) {
       this->levels = levels.substr(0, at);
@@ -36,7 +37,7 @@ struct KernelDesc {
   }
 };
 inline constexpr KernelDesc kKernels[] = {
-#define AOTC_KERNEL(name, types, levels, unit, header, abi, ...) {#name, #types, #levels, #abi},
+#define AOTC_KERNEL(name, types, levels, unit, header, abi, order, ...) {#name, #types, #levels, #abi, #order},
 #define AOTC_KERNEL_PART(...)
 #include "kernels/cpu/kernels.def"
 #undef AOTC_KERNEL
@@ -70,11 +71,8 @@ inline LibraryEntry library_entry(std::string_view base, FeatureSet have) {
 }
 inline LibraryEntry library_entry(std::string_view base, Isa isa) { return library_entry(base, features_of(isa)); }
 inline Isa library_isa(std::string_view base, Isa isa) { return library_entry(base, isa).isa; }
-/// Whose entry serves `isa` where results have the same bits on all machines: products and convolutions sum in the order of k, others
-/// across lanes, by AVX2's eight.
-inline Isa reproducible_isa(std::string_view base, Isa isa) {
-  return base.starts_with("aotc_gemm_") || base.starts_with("aotc_conv_") ? isa : Isa::avx2;
-}
+/// Whose entry serves `isa` where results have the same bits on all machines.
+inline Isa reproducible_isa(std::string_view base, Isa isa) { return find_kernel(base)->order == "k" ? isa : Isa::avx2; }
 /// The name of that entry: "aotc_gemm_f32_avx512".
 inline std::string library_symbol(std::string_view base, Isa isa) {
   const LibraryEntry e = library_entry(base, isa);
