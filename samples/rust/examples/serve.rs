@@ -56,6 +56,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = RunOptions { cancel: Some(&cancel), ..Default::default() };
     let ended = context.run_with(&method, &[Input::new(&x, &sizes(dims, 1))?], &mut [Output::new(&mut y, &shape)?], options);
     assert_eq!(ended.unwrap_err().status, Status::Cancelled);
+    let traceparent = std::ffi::CStr::from_bytes_with_nul(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\0")?;
+    let options = RunOptions { traceparent: Some(traceparent), ..Default::default() };
+    context.run_with(&method, &[Input::new(&x, &sizes(dims, 1))?], &mut [Output::new(&mut y, &shape)?], options)?;
     drop(model); // the context holds what it needs
     context.run_method(&method, &[Input::new(&x, &sizes(dims, 1))?], &mut [Output::new(&mut y, &shape)?])?;
     assert_eq!(Model::open("/none.so").err().map(|e| e.status), Some(Status::NotFound));

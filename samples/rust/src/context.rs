@@ -2,6 +2,7 @@ use crate::error::{invalid, Result};
 use crate::ffi::*;
 use crate::model::{c_string, call, has, Handle, Method};
 use crate::tensor::{Input, Output};
+use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::mem;
 use std::ptr;
@@ -43,6 +44,8 @@ impl Cancel {
 pub struct RunOptions<'a> {
     pub timeout: Option<Duration>,
     pub cancel: Option<&'a Cancel>,
+    /// The W3C header of the request, for tracers. An older artifact gets none.
+    pub traceparent: Option<&'a CStr>,
 }
 
 /// Workspace, states and threads of one stream of runs. It may go from thread to thread; a run needs it alone.
@@ -109,6 +112,7 @@ impl Context {
             struct_size: mem::size_of::<aotc_run_options>(),
             deadline_ns: options.timeout.map_or(0, |t| monotonic_ns().saturating_add(t.as_nanos() as u64)),
             cancel: options.cancel.map_or(ptr::null(), |c| ptr::addr_of!(c.0) as *const i32),
+            traceparent: options.traceparent.filter(|_| has!(self.model, model_trim)).map_or(ptr::null(), CStr::as_ptr),
         };
         let (i, o) = (raw_inputs(inputs), raw_outputs(outputs));
         // SAFETY: as run; the flag is borrowed for the call and read by atomic loads.

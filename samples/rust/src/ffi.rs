@@ -81,7 +81,7 @@ c_structs! {
     aotc_model_info { struct_size: usize, weights_bytes: u64, target: *const c_char, device: i32, n_variants: i32,
         weights_version: u64, weights_layout: u64, }
     aotc_method_info { struct_size: usize, name: *const c_char, index: i32, n_inputs: i32, n_outputs: i32, n_variants: i32, }
-    aotc_run_options { struct_size: usize, deadline_ns: u64, cancel: *const i32, }
+    aotc_run_options { struct_size: usize, deadline_ns: u64, cancel: *const i32, traceparent: *const c_char, }
     aotc_state_range { dim: i32, reserved: i32, offset: i64, length: i64, }
     aotc_context_info {
         struct_size: usize, workspace_bytes: u64, arena_bytes: u64, scratch_bytes: u64, state_bytes: u64, variant: *const c_char, threads: i32,
