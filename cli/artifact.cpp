@@ -51,6 +51,12 @@ void add_weights_file(CLI::App& app, std::string& weights) {
   add_option(app, "--weights", weights, "a weights file for the artifact (aotc weights), in place of its own weights");
 }
 
+void add_weights_budget(CLI::App& app, uint64_t& bytes) {
+  add_option(app, "--weights-budget", bytes,
+             "GPU: the most memory of the device for weights (500M, 20G); runs copy the others to it ahead of the steps that read them")
+      .transform(as_bytes, "SIZE");
+}
+
 void add_method(CLI::App& app, std::string& method) {
   add_option(app, "--method", method, "which of the artifact's methods; default: the only one");
 }
@@ -140,12 +146,13 @@ void LoadedArtifact::check(aotc_status status, const char* what) const {
 }
 
 Artifact::Artifact(const std::string& path, const std::string& method, bool check_weights, int32_t device, uint32_t flags,
-                   const std::string& weights)
+                   const std::string& weights, uint64_t weights_budget)
     : LoadedArtifact(path, check_weights) {
   choose_method(method);
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.device = device;
   options.flags = flags | (check_weights && !weights.empty() ? AOTC_MODEL_VERIFY_WEIGHTS : 0);
+  options.weights_budget = weights_budget;
   if (!weights.empty()) require_file(weights), options.weights_path = weights.c_str();
   check(api().model_create(&options, &model_), "cannot be used here");
   inputs_ = describe(AOTC_INPUT);

@@ -30,6 +30,8 @@ struct Io {
 void add_check_weights(CLI::App& app, bool& check_weights);
 /// --weights, of the verbs that run an artifact.
 void add_weights_file(CLI::App& app, std::string& weights);
+/// --weights-budget, of the verbs that run an artifact. 0: not given.
+void add_weights_budget(CLI::App& app, uint64_t& bytes);
 /// --method, of the verbs that look at one method of an artifact.
 void add_method(CLI::App& app, std::string& method);
 
@@ -93,9 +95,9 @@ class LoadedArtifact : public ArtifactFile {
 class Artifact : public LoadedArtifact {
  public:
   /// method: as choose_method. device: AOTC_DEVICE_DEFAULT, AOTC_DEVICE_HOST or a GPU's number. flags: AOTC_MODEL_*. weights: a file of
-  /// weights for the artifact; empty: its own.
+  /// weights for the artifact; empty: its own. weights_budget: as aotc_model_options.
   explicit Artifact(const std::string& path, const std::string& method = {}, bool check_weights = false,
-                    int32_t device = AOTC_DEVICE_DEFAULT, uint32_t flags = 0, const std::string& weights = {});
+                    int32_t device = AOTC_DEVICE_DEFAULT, uint32_t flags = 0, const std::string& weights = {}, uint64_t weights_budget = 0);
   ~Artifact();
 
   aotc_model* model() const { return model_; }

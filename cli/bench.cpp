@@ -31,6 +31,7 @@ struct Options {
   int threads = 1, rounds = 5;
   double seconds = 1.0;
   std::string weights;
+  uint64_t weights_budget = 0;
   bool profile = false, check_weights = false, flush_denormals = false, own_weights = false;
   CustomOperators operators;
 };
@@ -59,7 +60,7 @@ int run(const Options& o, const Common& common) {
   require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--against", o.against}, {"--baseline", o.baseline.file}});
   if (!o.trace.empty()) require_place_for_file(o.trace);
   const uint32_t model_flags = o.own_weights ? AOTC_MODEL_OWN_WEIGHTS : 0;
-  const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEVICE_DEFAULT, model_flags, o.weights);
+  const Artifact artifact(o.artifact, o.method, o.check_weights, AOTC_DEVICE_DEFAULT, model_flags, o.weights, o.weights_budget);
   const std::map<std::string, int64_t> dims = parse_dims(o.dims, artifact.metadata());
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_DEVICE_HOST;
@@ -120,6 +121,7 @@ int run(const Options& o, const Common& common) {
   j["arena_bytes"] = info.arena_bytes;
   j["scratch_bytes"] = info.scratch_bytes;
   j["weights_bytes"] = model.weights_bytes;
+  if (model.weights_streamed) j["weights_streamed"] = model.weights_streamed;
   j["target"] = model.target;
   j["threads"] = o.threads;
   j["variant"] = info.variant ? info.variant : "";
@@ -154,6 +156,7 @@ int run(const Options& o, const Common& common) {
   fmt::print("  p50 {:.1f} us, p95 {:.1f}, p99 {:.1f}, min {:.1f} over {} runs\n", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
              j["p99_us"].get<double>(), j["min_us"].get<double>(), ours.size());
   print_sizes(j["sizes"]);
+  print_streamed(model);
   const std::string first =
       once ? fmt::format("load {:.2f} ms, first call {:.2f} ms, ", once->load_us / 1e3, once->first_call_us / 1e3) : "";
   const std::string peak = once ? fmt::format(", peak memory of a process that loads and runs it once {:.1f} MB",
@@ -185,6 +188,7 @@ Run add_bench(CLI::App& app) {
   add_method(app, o->method);
   add_custom_operators(app, o->operators);
   add_weights_file(app, o->weights);
+  add_weights_budget(app, o->weights_budget);
   add_check_weights(app, o->check_weights);
   add_flag(app, "--profile", o->profile,
            "time of every step (mean of the middle half of the runs, so that steps add up), GFLOP/s, GB/s and share of the roofline");

@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace aotc::cli {
@@ -51,6 +53,19 @@ template Option add_option(CLI::App&, const std::string&, std::vector<std::strin
 
 Option add_flag(CLI::App& app, const std::string& names, bool& value, const std::string& help) {
   return Option(*app.add_flag(names, value, help));
+}
+
+std::string as_bytes(std::string& text) {
+  constexpr std::string_view kUnits = "KMGT";
+  char* rest = nullptr;
+  const unsigned long long n = text.empty() || text[0] < '0' || text[0] > '9' ? 0 : std::strtoull(text.c_str(), &rest, 10);
+  const std::string_view unit = rest ? std::string_view(rest) : std::string_view("?");
+  const size_t power = unit.size() == 1 ? kUnits.find(unit[0]) : std::string_view::npos;
+  const unsigned shift = unit.empty() ? 0 : power == std::string_view::npos ? 99 : static_cast<unsigned>(10 * (power + 1));
+  if (n == 0 || shift == 99 || n > (UINT64_MAX >> shift))
+    return fmt::format("'{}' is no size: expected 500M, 2G or a number of bytes", text);
+  text = std::to_string(n << shift);
+  return {};
 }
 
 bool read_number(const std::string& text, double& number) { return CLI::detail::lexical_cast(text, number); }

@@ -41,6 +41,9 @@ template <class T>
 Option add_option(CLI::App& app, const std::string& names, T& value, const std::string& help);
 Option add_flag(CLI::App& app, const std::string& names, bool& value, const std::string& help);
 
+/// A Check: a number of bytes, "500M", "2G" or "4096" (K, M, G and T are powers of 1024), becomes that number.
+std::string as_bytes(std::string& text);
+
 /// Whether the text is a number as an option of one takes it.
 bool read_number(const std::string& text, double& number);
 /// The words of a command line; quotes hold words together.

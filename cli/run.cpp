@@ -19,6 +19,7 @@ struct Options {
   std::vector<std::string> inputs;
   int threads = 1;
   std::string weights;
+  uint64_t weights_budget = 0;
   bool check_weights = false, flush_denormals = false;
 };
 
@@ -85,10 +86,11 @@ Run add_run(CLI::App& app) {
   add_option(app, "--threads", o->threads, "threads of the run").range(1, 1024);
   add_method(app, o->method);
   add_weights_file(app, o->weights);
+  add_weights_budget(app, o->weights_budget);
   add_check_weights(app, o->check_weights);
   add_flag(app, "--flush-denormals", o->flush_denormals, "run with AOTC_CONTEXT_FLUSH_DENORMALS: denormal numbers count as 0");
   return [o](const Common& common) {
-    const Artifact artifact(o->artifact, o->method, o->check_weights, AOTC_DEVICE_DEFAULT, 0, o->weights);
+    const Artifact artifact(o->artifact, o->method, o->check_weights, AOTC_DEVICE_DEFAULT, 0, o->weights, o->weights_budget);
     const std::map<std::string, std::string> files = input_files(*o, artifact);
     check_outputs(*o, files, artifact);
     const std::vector<HostTensor> inputs = read_inputs(files, artifact);

@@ -144,7 +144,7 @@ Verdict verify_stored(const std::string& path, const Stored& stored) {
   if (stored.inputs.empty() || stored.expected.empty())
     throw Diagnostic(ExitCode::usage, {},
                      "--inputs DIR and --expected DIR go together: .npy files with what the model takes and should give");
-  const Artifact artifact(path, stored.method, stored.check_weights, stored.device);
+  const Artifact artifact(path, stored.method, stored.check_weights, stored.device, 0, {}, stored.weights_budget);
   const std::unique_ptr<search::Device> device = search::make_device(artifact.info().device);
   Session session(artifact, stored.threads, 0, device.get());
   const std::vector<HostTensor> inputs = stored_inputs(stored.inputs, artifact);

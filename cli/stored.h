@@ -17,6 +17,7 @@ struct Stored {
   Allowed allowed;
   int device = AOTC_DEVICE_DEFAULT, threads = 1;
   bool check_weights = false;
+  uint64_t weights_budget = 0;
   std::string method;  ///< empty: the only one
 };
 /// --inputs, --device, --method and, `compares`, --expected and what Allowed has.

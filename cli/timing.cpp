@@ -42,6 +42,12 @@ nlohmann::json sizes_of(const Artifact& artifact, const std::vector<HostTensor>&
   return sizes;
 }
 
+void print_streamed(const aotc_model_info& model) {
+  if (model.weights_streamed == 0) return;
+  fmt::print("  of {:.1f} MB of weights each run copies {:.1f} MB to the GPU\n", static_cast<double>(model.weights_bytes) / 1e6,
+             static_cast<double>(model.weights_streamed) / 1e6);
+}
+
 void print_sizes(const nlohmann::json& sizes) {
   std::string text;
   for (const auto& [name, size] : sizes.items()) text += fmt::format(" {}={}", name, size.get<int64_t>());

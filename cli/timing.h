@@ -19,6 +19,8 @@ std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std
 /// The sizes of the artifact's symbols (and expressions of them, where an input has no plain one) in these inputs, by name.
 nlohmann::json sizes_of(const Artifact& artifact, const std::vector<HostTensor>& inputs);
 void print_sizes(const nlohmann::json& sizes);
+/// What of the weights runs copy to the GPU, where there are such.
+void print_streamed(const aotc_model_info& model);
 
 /// Adds the time of each run, from outside, until `seconds` are over and there are `least`.
 void time_runs(Session& session, double seconds, int least, std::vector<double>& us);

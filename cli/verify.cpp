@@ -30,6 +30,7 @@ struct Options {
   std::optional<double> max_loss;
   int threads = 1;
   std::string weights;
+  uint64_t weights_budget = 0;
   bool check_weights = false, flush_denormals = false;
   Allowed allowed;
   CustomOperators operators;
@@ -228,7 +229,7 @@ std::map<std::string, std::string> archives_of(const Options& o, const std::vect
 
 /// Adds the rows of a method.
 void verify_method(const Options& o, const Common& common, const std::string& method, const std::string& pt2, bool several, Verdict& v) {
-  const Artifact artifact(o.artifact, method, o.check_weights, AOTC_DEVICE_DEFAULT, 0, o.weights);
+  const Artifact artifact(o.artifact, method, o.check_weights, AOTC_DEVICE_DEFAULT, 0, o.weights, o.weights_budget);
   Against original = against(pt2, artifact);
   if (!o.weights.empty()) original.doubt.clear();  // the archive of other weights is another
   if (!original.doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original.doubt);
@@ -278,6 +279,7 @@ Run add_verify(CLI::App& app) {
       .positive();
   add_custom_operators(app, o->operators);
   add_weights_file(app, o->weights);
+  add_weights_budget(app, o->weights_budget);
   add_check_weights(app, o->check_weights);
   add_flag(app, "--flush-denormals", o->flush_denormals, "run the artifact with AOTC_CONTEXT_FLUSH_DENORMALS");
   add_option(app, "--bisect", o->bisect.folder,
@@ -297,6 +299,7 @@ Run add_verify(CLI::App& app) {
     if (!o->bisect.folder.empty()) require_apart({"--bisect", o->bisect.folder, {".npy", "departure.json"}}, stored_files(*stored));
     for (const std::string& a : o->against)  // FILE, or NAME=FILE
       for (const std::string& file : {a, a.substr(a.find('=') + 1)}) require_apart({{"--junit", *junit}}, {{"--against", file}});
+    stored->weights_budget = o->weights_budget;
     const auto compared = [&](const std::string& path, const Common& with) {
       if (o->against.empty()) return verify_stored(path, *stored);
       if (!stored->expected.empty())

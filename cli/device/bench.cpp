@@ -47,7 +47,7 @@ int run(const Options& o, const Common& common) {
   require_apart({{"--trace", o.trace}}, {{"artifact", o.artifact}, {"--baseline", o.baseline.file}});
   require_apart({{"--trace", o.trace}}, stored_files(o.stored));
   if (!o.trace.empty()) require_place_for_file(o.trace);
-  const Artifact artifact(o.artifact, o.stored.method, o.stored.check_weights, o.stored.device);
+  const Artifact artifact(o.artifact, o.stored.method, o.stored.check_weights, o.stored.device, 0, {}, o.stored.weights_budget);
   const aotc_model_info model = artifact.info();
   const bool on_cpu = model.device == AOTC_DEVICE_HOST;
   uint32_t flags = 0;
@@ -72,6 +72,7 @@ int run(const Options& o, const Common& common) {
   j["device"] = model.device;
   j["arena_bytes"] = session.info().arena_bytes;
   j["weights_bytes"] = model.weights_bytes;
+  if (model.weights_streamed) j["weights_streamed"] = model.weights_streamed;
   j["graphs"] = session.info().graphs;
   if (!on_cpu) j["queued"] = queued(session, o.seconds);
   if (o.contexts > 0) j["together"] = at_once(o, artifact, flags, inputs);
@@ -102,6 +103,7 @@ int run(const Options& o, const Common& common) {
              session.info().graphs > 0 ? ", as a graph" : "", j["p50_us"].get<double>(), j["p95_us"].get<double>(),
              j["p99_us"].get<double>(), j["min_us"].get<double>(), us.size());
   print_sizes(j["sizes"]);
+  print_streamed(model);
   if (!on_cpu) print_queued(j["queued"]);
   if (o.contexts > 0) print_together(j["together"]);
   if (j.contains("profile")) print_profile(j["profile"], j["p50_us"]);
@@ -118,6 +120,7 @@ Run add_device_bench(CLI::App& app) {
   add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable), without --inputs");
   add_option(app, "--threads", o->stored.threads, "CPU: threads of the run").range(1, 1024);
   add_option(app, "--seconds", o->seconds, "time to measure for").positive();
+  add_weights_budget(app, o->stored.weights_budget);
   add_baseline(app, o->baseline);
   add_option(app, "--contexts", o->contexts, "also run this many contexts at once, one thread each").range(1, 1024);
   add_flag(app, "--profile", o->profile,

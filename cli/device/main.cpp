@@ -18,6 +18,7 @@ Run add_device_verify(CLI::App& app) {
   add_stored(app, *stored, true);
   add_option(app, "--threads", stored->threads, "CPU: threads of the run").range(1, 1024);
   add_check_weights(app, stored->check_weights);
+  add_weights_budget(app, stored->weights_budget);
   auto junit = std::make_shared<std::string>();
   add_junit(app, *junit);
   return [path, stored, junit](const Common& common) {

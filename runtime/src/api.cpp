@@ -62,6 +62,8 @@ aotc_status api_model_get_info(const aotc_model* model, aotc_model_info* out) no
   info.n_variants = static_cast<int32_t>(model->methods[0].desc->n_variants);
   info.weights_version = weights_version(const_cast<aotc_model*>(model));
   info.weights_layout = model->module->weights_layout;
+  info.weights_streamed = model->streaming.host_bytes;
+  info.weights_ring = model->streaming.ring_bytes;
   return give("model_get_info", info, out);
 }
 

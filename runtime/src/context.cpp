@@ -172,11 +172,12 @@ aotc_status fill_gpu(aotc_context* c, const Most& most, const aotc_context_optio
   if (!c->io_checked) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
   const bool asked = (module.flags & AOTC_MODULE_GRAPHS) || (options.flags & (AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_PROFILE));
   const bool one_by_one = options.flags & (AOTC_CONTEXT_NO_GRAPHS | AOTC_CONTEXT_STEPWISE);
-  c->wants_graphs = asked && !one_by_one && cuda_has_graphs(*m.cuda);
+  c->wants_graphs = asked && !one_by_one && cuda_has_graphs(*m.cuda) && m.streaming.max_copies == 0;
+  RT_TRY(ring_create(c));
   if (!c->step_ns) return AOTC_STATUS_OK;
   c->events = take<void*>(m.max_steps + 1);
   if (!c->events) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the context");
-  for (uint32_t i = 0; i <= m.max_steps; ++i) RT_TRY(cuda_make_event(m.cuda, &c->events[i]));
+  for (uint32_t i = 0; i <= m.max_steps; ++i) RT_TRY(cuda_make_event(m.cuda, EventKind::timed, &c->events[i]));
   return AOTC_STATUS_OK;
 }
 
@@ -374,7 +375,8 @@ aotc_status bind_workspace(aotc_context* c, ShapeEntry* e) {
     if (b.kind == AOTC_BUF_ARENA)
       e->ptrs[a] = c->base + e->slots[b.offset_slot];
     else if (b.kind == AOTC_BUF_WEIGHT)
-      e->ptrs[a] = const_cast<uint8_t*>(set.at[b.index]);
+      e->ptrs[a] = info.ring_at && info.ring_at[a] != kNotStreamed ? static_cast<uint8_t*>(c->ring.memory.base) + info.ring_at[a]
+                                                                   : const_cast<uint8_t*>(set.at[b.index]);
   }
   e->bound_to = c->workspace_generation;
   e->bound_weights = set.number;
@@ -432,6 +434,7 @@ void context_destroy(aotc_context* c) {
   {
     const CudaScope scope(c->model->cuda);
     if (c->latest && c->model->cuda) cuda_wait(c->model->cuda, c->stream);
+    ring_destroy(c);
     weights_read(c);
     states_destroy(c);
     model_free_block(*c->model, &c->workspace);

@@ -91,6 +91,7 @@ struct aotc_context {
   bool wants_graphs;    ///< GPU: runs of a shape that was run before are one launch
   void** events;        ///< GPU, AOTC_CONTEXT_PROFILE: before the first step and after each
   const void** io_checked;        ///< GPU: data of the inputs, then the outputs, that were found to be on the device
+  aotc::rt::Ring ring;            ///< GPU: where streamed weights come to lie
   aotc::rt::Block staging;        ///< GPU: device copies of the inputs and outputs in host memory
   aotc::rt::Block dense;          ///< of the host: dense copies of the inputs that are not (dense.h)
   aotc_tensor* dense_in;          ///< room for the inputs with those in their place

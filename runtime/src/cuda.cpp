@@ -11,13 +11,12 @@
 namespace aotc::rt {
 namespace {
 
-constexpr int kMajor = 75, kMinor = 76;          // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-constexpr int kMaxDynamicShared = 8;             // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kPortableMapped = 0x1 | 0x2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
+constexpr int kMajor = 75, kMinor = 76;                           // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+constexpr int kMaxDynamicShared = 8;                              // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr unsigned kPortable = 0x1, kPortableMapped = 0x1 | 0x2;  // CU_MEMHOSTALLOC_PORTABLE, and DEVICEMAP
 constexpr int kDefaultSharedLimit = 48 * 1024;
 constexpr int kMemoryType = 2, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
 constexpr CUresult kInvalidValue = 1, kOutOfMemory = 2;
-constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 constexpr uint64_t kAlignRun = 4096;
 constexpr char kCopyingWeights[] = "copying the weights";
 
@@ -108,17 +107,6 @@ WeightRun weight_run(const aotc_module_desc& part, uint32_t first) {
   return run;
 }
 
-/// What the weights of a part take on the device.
-uint64_t device_bytes(const aotc_module_desc& part) {
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < part.n_weights;) {
-    const WeightRun run = weight_run(part, i);
-    total = align_up(total, kAlignRun) + (run.end_byte - run.begin_byte);
-    i = run.end;
-  }
-  return total;
-}
-
 /// The weights of this part alone, which shares the blob with others.
 aotc_status copy_weights(Cuda* cuda, CUstream stream, const aotc_module_desc& part, const uint8_t* blob, uint8_t* at,
                          const uint8_t** weight_at) {
@@ -194,16 +182,25 @@ void cuda_close(Cuda* cuda) {
   free(cuda);
 }
 
+uint64_t cuda_weights_bytes(const aotc_module_desc& part) {
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < part.n_weights;) {
+    const WeightRun run = weight_run(part, i);
+    total = align_up(total, kAlignRun) + (run.end_byte - run.begin_byte);
+    i = run.end;
+  }
+  return total;
+}
+
 aotc_status cuda_upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t* weights, const uint8_t** weight_at, Block* out) {
   *out = Block{};
-  const uint64_t bytes = device_bytes(part);
+  const uint64_t bytes = cuda_weights_bytes(part);
   if (bytes == 0) return AOTC_STATUS_OK;
-  CUstream stream;
-  void* at = nullptr;
-  RT_TRY(cuda_check(cuda, cuda->driver.stream_create(&stream, kNonBlocking), kCopyingWeights));
+  void *stream, *at = nullptr;
+  RT_TRY(cuda_make_stream(cuda, &stream));
   aotc_status status = cuda_alloc(cuda, bytes, "the weights", &at);
   if (status == AOTC_STATUS_OK) status = copy_weights(cuda, stream, part, weights, static_cast<uint8_t*>(at), weight_at);
-  cuda->driver.stream_destroy(stream);
+  cuda_free_stream(cuda, stream);
   if (status == AOTC_STATUS_OK)
     *out = {at, bytes};
   else if (at)
@@ -231,14 +228,29 @@ aotc_status cuda_alloc(Cuda* cuda, size_t bytes, const char* what, void** out) {
 }
 void cuda_free(Cuda* cuda, void* p) { cuda->driver.mem_free(address(p)); }
 
+static aotc_status alloc_host(Cuda* cuda, size_t bytes, unsigned flags, const char* what, void** out) {
+  const CUresult code = cuda->driver.host_alloc(out, bytes, flags);
+  if (code == kOutOfMemory)
+    return fail(AOTC_STATUS_OUT_OF_MEMORY, "no host memory that GPU %d can %s for %s of %zu bytes", cuda->ordinal,
+                flags == kPortable ? "read" : "write to", what, bytes);
+  return cuda_check(cuda, code, "allocating host memory for", what);
+}
 aotc_status cuda_alloc_shared(Cuda* cuda, size_t bytes, const char* what, void** out) {
-  const CUresult code = cuda->driver.host_alloc(out, bytes, kPortableMapped);
-  if (code == kOutOfMemory) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no host memory that GPU %d can write to for %s", cuda->ordinal, what);
-  RT_TRY(cuda_check(cuda, code, "allocating host memory for", what));
+  RT_TRY(alloc_host(cuda, bytes, kPortableMapped, what, out));
   memset(*out, 0, bytes);
   return AOTC_STATUS_OK;
 }
+aotc_status cuda_alloc_pinned(Cuda* cuda, size_t bytes, const char* what, void** out) {
+  return alloc_host(cuda, bytes, kPortable, what, out);
+}
 void cuda_free_shared(Cuda* cuda, void* p) { cuda->driver.host_free(p); }
+
+aotc_status cuda_free_bytes(Cuda* cuda, uint64_t* out) {
+  size_t free = 0, total = 0;
+  RT_TRY(cuda_check(cuda, cuda->driver.mem_info(&free, &total), "asking for the memory that is free"));
+  *out = free;
+  return AOTC_STATUS_OK;
+}
 
 aotc_status cuda_check_pointer(Cuda* cuda, const char* what, const char* name, const void* p) {
   enum { kHost = 1 };

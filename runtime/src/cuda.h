@@ -23,6 +23,9 @@ void cuda_close(Cuda* cuda);
 /// its own: what other streams hold goes on.
 aotc_status cuda_upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t* weights, const uint8_t** weight_at, Block* out);
 
+/// What the part's weights take on the device.
+uint64_t cuda_weights_bytes(const aotc_module_desc& part);
+
 /// Whether its kernels wait for the step before themselves.
 bool cuda_overlaps(const Cuda& cuda);
 const char* cuda_target(const Cuda& cuda);  ///< "sm_90a"
@@ -35,7 +38,11 @@ aotc_status cuda_alloc(Cuda* cuda, size_t bytes, const char* what, void** out);
 void cuda_free(Cuda* cuda, void* p);
 /// Zeroed host memory that kernels can write to at the same address.
 aotc_status cuda_alloc_shared(Cuda* cuda, size_t bytes, const char* what, void** out);
-void cuda_free_shared(Cuda* cuda, void* p);
+/// Host memory that the device copies from by itself.
+aotc_status cuda_alloc_pinned(Cuda* cuda, size_t bytes, const char* what, void** out);
+void cuda_free_shared(Cuda* cuda, void* p);  ///< of both kinds
+/// Memory of the device that nobody has.
+aotc_status cuda_free_bytes(Cuda* cuda, uint64_t* out);
 /// INVALID_ARGUMENT when kernels of this device cannot take the caller's pointer.
 aotc_status cuda_check_pointer(Cuda* cuda, const char* what, const char* name, const void* p);
 
@@ -68,10 +75,17 @@ aotc_status cuda_do(Cuda* cuda, void* stream, const CudaWork& work);
 /// Writes the AOTC_MAP_BYTES of a tensor map to `out`, which is aligned to AOTC_MAP_ALIGN.
 aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t* slots, void* data, void* out);
 
+/// A stream that waits for no other by itself.
+aotc_status cuda_make_stream(Cuda* cuda, void** out);
+void cuda_free_stream(Cuda* cuda, void* stream);
+
 // Points in the order of a stream, and the time between them.
-aotc_status cuda_make_event(Cuda* cuda, void** out);
+enum class EventKind { timed, order };
+aotc_status cuda_make_event(Cuda* cuda, EventKind kind, void** out);
 void cuda_free_event(Cuda* cuda, void* event);
 aotc_status cuda_mark(Cuda* cuda, void* stream, void* event);
+/// What is queued on the stream from now on begins after what the event marked last.
+aotc_status cuda_follow(Cuda* cuda, void* stream, void* event);
 /// Waits for the latter.
 aotc_status cuda_time_between(Cuda* cuda, void* from, void* to, uint64_t* ns);
 

@@ -90,6 +90,7 @@ static_assert(sizeof(CopyNode) == 200 && sizeof(KernelNode) == 72 && sizeof(Fill
     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**)) \
   X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr*, size_t))                                                           \
   X(mem_free, "cuMemFree_v2", (CUdeviceptr))                                                                      \
+  X(mem_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                                              \
   X(host_alloc, "cuMemHostAlloc", (void**, size_t, unsigned))                                                     \
   X(host_free, "cuMemFreeHost", (void*))                                                                          \
   X(pointer_attribute, "cuPointerGetAttribute", (void*, int, CUdeviceptr))                                        \
@@ -101,6 +102,7 @@ static_assert(sizeof(CopyNode) == 200 && sizeof(KernelNode) == 72 && sizeof(Fill
   X(stream_destroy, "cuStreamDestroy_v2", (CUstream))                                                             \
   X(stream_wait, "cuStreamSynchronize", (CUstream))                                                               \
   X(stream_capturing, "cuStreamIsCapturing", (CUstream, int*))                                                    \
+  X(stream_follow, "cuStreamWaitEvent", (CUstream, CUevent, unsigned))                                            \
   X(event_create, "cuEventCreate", (CUevent*, unsigned))                                                          \
   X(event_destroy, "cuEventDestroy_v2", (CUevent))                                                                \
   X(event_record, "cuEventRecord", (CUevent, CUstream))                                                           \

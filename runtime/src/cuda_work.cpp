@@ -101,10 +101,22 @@ aotc_status cuda_encode_map(Cuda* cuda, const aotc_map_desc& map, const int64_t*
                     "describing a tensor");
 }
 
-aotc_status cuda_make_event(Cuda* cuda, void** out) { return cuda_check(cuda, cuda->driver.event_create(out, 0), "making an event"); }
+aotc_status cuda_make_stream(Cuda* cuda, void** out) {
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  return cuda_check(cuda, cuda->driver.stream_create(out, kNonBlocking), "making a stream");
+}
+void cuda_free_stream(Cuda* cuda, void* stream) { cuda->driver.stream_destroy(stream); }
+
+aotc_status cuda_make_event(Cuda* cuda, EventKind kind, void** out) {
+  constexpr unsigned kNoTimes = 2;  // CU_EVENT_DISABLE_TIMING
+  return cuda_check(cuda, cuda->driver.event_create(out, kind == EventKind::timed ? 0 : kNoTimes), "making an event");
+}
 void cuda_free_event(Cuda* cuda, void* event) { cuda->driver.event_destroy(event); }
 aotc_status cuda_mark(Cuda* cuda, void* stream, void* event) {
   return cuda_check(cuda, cuda->driver.event_record(event, stream), "recording an event");
+}
+aotc_status cuda_follow(Cuda* cuda, void* stream, void* event) {
+  return cuda_check(cuda, cuda->driver.stream_follow(stream, event, 0), "waiting for an event");
 }
 aotc_status cuda_time_between(Cuda* cuda, void* from, void* to, uint64_t* ns) {
   float ms = 0;

@@ -116,6 +116,8 @@ void method_free(Method* method) {
   for (uint32_t v = 0; method->variants && v < method->desc->n_variants; ++v) {
     free(const_cast<uint32_t*>(method->variants[v].bound));
     free(const_cast<uint8_t*>(method->variants[v].next_used));
+    free(method->variants[v].copies);
+    free(method->variants[v].ring_at);
   }
   for (uint32_t i = 0; method->found && i < method->desc->n_outputs; ++i) free(method->found[i]);
   free(method->found);
@@ -130,6 +132,7 @@ void model_free(aotc_model* model) {
   for (uint32_t m = 0; model->methods && m < model->module->n_methods && model->methods[m].desc; ++m) method_free(&model->methods[m]);
   free(model->state_dims);
   free(model->methods);
+  free(model->streaming.place);
   free(model->path);
   free(model);
 }
@@ -215,8 +218,9 @@ aotc_status fill(aotc_model* model, const aotc_module_desc& artifact, const aotc
     model->free_denormals = free_denormals(kHardware);
   }
   if (!survey(part, model)) return fail(AOTC_STATUS_OUT_OF_MEMORY, "no memory for the model");
+  if (model->cuda) RT_TRY(streaming_create(model, options));
   RT_TRY(weight_sets_create(model, options));
-  model->weights_bytes = model->cuda ? model->sets.current->own.bytes : part.weights_bytes;
+  model->weights_bytes = model->cuda ? model->sets.current->own.bytes + model->sets.current->pinned.bytes : part.weights_bytes;
   return AOTC_STATUS_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "aotc/aotc.h"
 #include "aotc/detail/plan_format.h"
 #include "memory.h"
+#include "streamed.h"
 #include "weight_set.h"
 
 namespace aotc::rt {
@@ -17,6 +18,9 @@ struct VariantInfo {
   uint32_t n_bound = 0;                ///< args whose pointer changes from run to run: inputs, outputs, states
   const uint32_t* bound = nullptr;     ///< their positions in args
   const uint8_t* next_used = nullptr;  ///< per state: has a STATE_NEXT buffer, to be swapped in after the run
+  StreamedCopy* copies = nullptr;      ///< GPU: of streamed weights, in order
+  uint32_t n_copies = 0;
+  uint64_t* ring_at = nullptr;  ///< GPU, where weights are streamed: per arg, where it lies in the ring, or kNotStreamed
 };
 
 /// What the walk over a method's tables told.
@@ -43,7 +47,8 @@ struct aotc_model {
   uint32_t max_steps;              ///< of a variant
   uint32_t total_steps;            ///< of all variants of all methods
   aotc_dim** state_dims;           ///< per state
-  uint64_t weights_bytes;          ///< on the device
+  uint64_t weights_bytes;          ///< on the device, or streamed to it
+  aotc::rt::Streaming streaming;
   aotc::rt::WeightSets sets;
   aotc_allocator allocator;  ///< alloc null: the runtime's own
   uint32_t flags;            ///< of aotc_model_options

@@ -170,25 +170,39 @@ aotc_status do_work(const aotc_context& c, const CudaWork& work) {
   return cuda_do(c.model->cuda, c.stream, work);
 }
 
-/// The steps one by one, with the marks of a profile, or waiting for each. stop: may be null. *queued: how many there are.
-aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e, Stop* stop, uint32_t* queued) {
+/// The steps one by one, with the marks of a profile, or waiting for each. streams: weights, whose copies were begun. stop: may be null.
+/// *queued: how many there are.
+aotc_status queue_steps(aotc_context* c, ShapeEntry* e, bool streams, Stop* stop, uint32_t* queued) {
   Cuda* const cuda = c->model->cuda;
   const uint32_t n = variant_of(*e).n_steps;
   if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[0]));
   for (uint32_t s = 0; s < n; ++s) {
     uint64_t args[kMaxWords];
     CudaWork w;
+    bool waits = false;
     if (stop && should_stop(stop)) return AOTC_STATUS_OK;
     RT_TRY(work_of(c, e, s, args, &w));
+    if (streams) RT_TRY(ring_before(c, info_of(*e), s, &waits));
+    w.launch.overlaps &= !waits;
     *queued = s + 1;
     if (is_traced(aotc_probe_step_start)) probe_step_start(*c, *e, s);
     const aotc_status status = do_work(*c, w);
     if (is_traced(aotc_probe_step_end)) probe_step_end(*c, *e, s);
     RT_TRY(status);
+    if (streams) RT_TRY(ring_after(c, info_of(*e), s));
     if (c->events) RT_TRY(cuda_mark(cuda, c->stream, c->events[s + 1]));
     if (c->flags & AOTC_CONTEXT_STEPWISE) RT_TRY(cuda_wait(cuda, c->stream, w.label ? w.label : "?"));
   }
   return AOTC_STATUS_OK;
+}
+
+aotc_status run_one_by_one(aotc_context* c, ShapeEntry* e, bool capturing, Stop* stop, uint32_t* queued) {
+  const bool streams = info_of(*e).n_copies > 0;
+  if (!streams) return queue_steps(c, e, false, stop, queued);
+  aotc_status status = ring_begin(c, info_of(*e), capturing);
+  if (status == AOTC_STATUS_OK) status = queue_steps(c, e, true, stop, queued);
+  const aotc_status ended = ring_end(c, capturing);
+  return status == AOTC_STATUS_OK ? ended : status;
 }
 
 bool same_pointers(const ShapeEntry& e, uint32_t first, uint32_t n) {
@@ -351,7 +365,7 @@ aotc_status run_steps_gpu(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   uint32_t queued = 0;
   if (stop && should_stop(stop)) return end_early(c, e, in, out, *stop, 0);
   aotc_status status = run_as_graph(c, e, capturing, &done);
-  if (status == AOTC_STATUS_OK && !done) status = run_one_by_one(c, e, stop, &queued);
+  if (status == AOTC_STATUS_OK && !done) status = run_one_by_one(c, e, capturing, stop, &queued);
   if (status == AOTC_STATUS_OK && !done && stop && has_stopped(*stop)) return end_early(c, e, in, out, *stop, queued);
   if (status == AOTC_STATUS_OK && staged) status = unstage(c, *e, out);
   if (status == AOTC_STATUS_OK && any_on_host(*c, *e->method->desc, in, out)) {

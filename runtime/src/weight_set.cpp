@@ -8,6 +8,7 @@
 #include "cuda.h"
 #include "model.h"
 #include "status.h"
+#include "streamed.h"
 
 namespace aotc::rt {
 namespace {
@@ -28,9 +29,10 @@ class Lock {
 };
 
 void set_free(const aotc_model& model, WeightSet* set, bool taken) {
-  if (model.cuda && set->own.base) {
+  if (model.cuda) {
     const CudaScope scope(model.cuda);
-    cuda_free(model.cuda, set->own.base);
+    if (set->pinned.base) cuda_free_shared(model.cuda, set->pinned.base);
+    if (set->own.base) cuda_free(model.cuda, set->own.base);
   } else {
     block_free(model.allocator, AOTC_DEVICE_HOST, &set->own);
   }
@@ -86,7 +88,8 @@ aotc_status upload(const aotc_model& model, WeightSet* set) {
     const CudaScope scope(model.cuda);
     RT_TRY(scope.status());
     RT_TRY(cuda_alive(*model.cuda));
-    RT_TRY(cuda_upload(model.cuda, part, set->weights.data, set->at, &set->own));
+    RT_TRY(model.streaming.place ? streamed_upload(model, set->weights.data, set)
+                                 : cuda_upload(model.cuda, part, set->weights.data, set->at, &set->own));
   }
   bool needed = false;
   for (uint32_t s = 0; s < part.n_states; ++s) needed = needed || part.states[s].initial_weight >= 0;

@@ -15,8 +15,9 @@ struct WeightSet {
   uint64_t number;   ///< of this model's sets that no other has: where its weights are
   Weights weights;
   Block own;           ///< a copy of what of the weights is this part's, on the model's device, or empty
+  Block pinned;        ///< GPU: of those that are streamed, in memory of the host, or empty
   bool captured;       ///< GPU: a graph of the caller's may read it whenever he launches that; atomic
-  const uint8_t** at;  ///< per weight, on the model's device
+  const uint8_t** at;  ///< per weight, on the model's device; of one that is streamed, in `pinned`
   WeightSet* next;     ///< of those that are no longer the model's
 };
 

@@ -34,7 +34,8 @@
   X(aotc_weights_source, path) X(aotc_weights_source, data) X(aotc_weights_source, bytes) X(aotc_weights_source, read) \
   X(aotc_weights_source, user) X(aotc_weights_source, release) X(aotc_weights_source, flags) X(aotc_weights_source, fd) \
   X(aotc_model_options, weights) X(aotc_model_info, weights_version) X(aotc_model_info, weights_layout) \
-  X(aotc_context_info, weights_version)
+  X(aotc_context_info, weights_version) X(aotc_model_options, weights_budget) X(aotc_model_info, weights_streamed) \
+  X(aotc_model_info, weights_ring)
 // clang-format on
 #define NUMBER(name) printf("%s = %lld\n", #name, (long long)(name));
 // clang-format off

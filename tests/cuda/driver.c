@@ -1,6 +1,7 @@
 /* A libcuda.so.1 whose device is the host: kernels compiled for the host over emulator.h, from the shared object that AOTC_EMULATED_KERNELS
  * names, whatever image is loaded; where it names none, the images are such shared objects themselves (host_nvrtc.c). For
- * tests/gpu/emulate.py. Device memory lies between guards that are checked when it is freed. */
+ * tests/gpu/emulate.py. Device memory lies between guards that are checked when it is freed; there are AOTC_EMULATED_BYTES of it (a
+ * terabyte). Work is done late (streams.h), unless AOTC_EMULATED_AT_ONCE is set. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "streams.h"
 #include "tensor_map.h"
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, GUARD = 4096 };
@@ -33,7 +35,7 @@ int emulated_launches(const void** rows) {
 }
 static char tag;
 
-int cuInit(unsigned flags) { return flags ? INVALID_VALUE : OK; }
+int cuInit(unsigned flags) { return late = !getenv("AOTC_EMULATED_AT_ONCE"), flags ? INVALID_VALUE : OK; }
 int cuGetErrorString(int code, const char** text) { return (void)code, *text = "the emulated GPU refused", OK; }
 int cuDeviceGetCount(int* n) { return *n = 1, OK; }
 int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, OK; }
@@ -63,29 +65,129 @@ static void release(char* p) {
     }
   free(base);
 }
-int cuMemAlloc_v2(uint64_t* p, size_t bytes) { return (*p = (uint64_t)guarded(bytes)) ? OK : OUT_OF_MEMORY; }
-int cuMemFree_v2(uint64_t p) { return release((char*)p), OK; }
-int cuMemHostAlloc(void** p, size_t bytes, unsigned flags) { return (void)flags, (*p = guarded(bytes)) ? OK : OUT_OF_MEMORY; }
-int cuMemFreeHost(void* p) { return release(p), OK; }
-int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t n) { return memcpy((void*)to, from, n), OK; }
-int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t n) { return memcpy(to, (void*)from, n), OK; }
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) { return (void)s, memcpy((void*)to, from, n), OK; }
-int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) { return (void)s, memcpy(to, (void*)from, n), OK; }
-int cuMemcpyAsync(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, memmove((void*)to, (void*)from, n), OK; }
-int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) { return (void)s, memmove((void*)to, (void*)from, n), OK; }
-int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n, void* s) { return (void)s, memset((void*)to, value, n), OK; }
+/* Memory of the host that the device copies from by itself. */
+enum { MOST_PINNED = 1024 };
+static struct {
+  const char* base;
+  size_t bytes;
+} pinned[MOST_PINNED];
+static int is_pinned(const void* p) {
+  int i;
+  for (i = 0; i < MOST_PINNED; ++i)
+    if (pinned[i].base && (const char*)p >= pinned[i].base && (const char*)p < pinned[i].base + pinned[i].bytes) return 1;
+  return 0;
+}
+static size_t device_bytes(void) {
+  const char* given = getenv("AOTC_EMULATED_BYTES");
+  return given ? strtoull(given, NULL, 10) : (size_t)1 << 40;
+}
+static size_t in_use;
+int cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
+  LOCKED;
+  *total = device_bytes();
+  return *free_bytes = *total > in_use ? *total - in_use : 0, OK;
+}
+int cuMemAlloc_v2(uint64_t* p, size_t bytes) {
+  LOCKED;
+  if (in_use + bytes > device_bytes() || !(*p = (uint64_t)guarded(bytes))) return OUT_OF_MEMORY;
+  in_use += bytes;
+  return OK;
+}
+int cuMemFree_v2(uint64_t p) {
+  LOCKED;
+  force_all();
+  in_use -= *(size_t*)((char*)p - GUARD);
+  return release((char*)p), OK;
+}
+int cuMemHostAlloc(void** p, size_t bytes, unsigned flags) {
+  int i = 0;
+  LOCKED;
+  (void)flags;
+  while (i < MOST_PINNED && pinned[i].base) ++i;
+  if (i == MOST_PINNED || !(*p = guarded(bytes))) return OUT_OF_MEMORY;
+  pinned[i].base = *p, pinned[i].bytes = bytes;
+  return OK;
+}
+int cuMemFreeHost(void* p) {
+  int i;
+  LOCKED;
+  if (force_before_free((uint64_t)p, *(size_t*)((char*)p - GUARD))) {
+    fprintf(stderr, "emulated GPU: pinned memory is freed that a copy in a queue uses\n");
+    abort();
+  }
+  for (i = 0; i < MOST_PINNED; ++i)
+    if (pinned[i].base == p) pinned[i].base = NULL;
+  return release(p), OK;
+}
+static void work_do(const work* w) {
+  const Function* f = w->function;
+  if (w->kind == WORK_KERNEL)
+    f->launch(f->run, f->cluster, w->grid, w->block, w->shared, w->arguments);
+  else if (w->kind == WORK_FILL)
+    memset((void*)w->to, w->value, w->bytes);
+  else
+    memmove((void*)w->to, (const void*)w->from, w->bytes);
+}
+static int queue_copy(int kind, uint64_t to, uint64_t from, size_t n, void* stream) {
+  const work w = {.kind = kind, .to = to, .from = from, .bytes = n};
+  LOCKED;
+  return work_queue(stream, &w), OK;
+}
+int cuMemcpyHtoD_v2(uint64_t to, const void* from, size_t n) {
+  LOCKED;
+  return force_all(), memcpy((void*)to, from, n), OK;
+}
+int cuMemcpyDtoH_v2(void* to, uint64_t from, size_t n) {
+  LOCKED;
+  return force_all(), memcpy(to, (void*)from, n), OK;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t n, void* s) { return queue_copy(WORK_UPLOAD, to, (uint64_t)from, n, s); }
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t n, void* s) {
+  LOCKED;
+  queue_copy(WORK_COPY, (uint64_t)to, from, n, s);
+  if (!is_pinned(to)) force(queue_of(s), NULL, 0);
+  return OK;
+}
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t n, void* s) { return queue_copy(WORK_COPY, to, from, n, s); }
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, void* s) { return queue_copy(WORK_COPY, to, from, n, s); }
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n, void* s) {
+  const work w = {.kind = WORK_FILL, .to = to, .value = value, .bytes = n};
+  LOCKED;
+  return work_queue(s, &w), OK;
+}
 int cuStreamIsCapturing(void* stream, int* out) { return (void)stream, *out = 0, OK; }
 int cuPointerGetAttribute(void* out, int attribute, uint64_t p) {
   return (void)p, *(int*)out = attribute == 2 ? 2 : 0, attribute == 2 || attribute == 9 ? OK : INVALID_VALUE;
 }
-int cuEventCreate(void** event, unsigned flags) { return (void)flags, *event = &tag, OK; }
-int cuEventDestroy_v2(void* event) { return (void)event, OK; }
-int cuEventRecord(void* event, void* stream) { return (void)event, (void)stream, OK; }
-int cuEventSynchronize(void* event) { return (void)event, OK; }
+int cuEventCreate(void** out, unsigned flags) { return (void)flags, *out = calloc(1, sizeof(event)), OK; }
+int cuEventDestroy_v2(void* e) {
+  LOCKED;
+  return force_all(), free(e), OK;
+}
+int cuEventRecord(void* e, void* stream) {
+  LOCKED;
+  return event_record(e, stream);
+}
+int cuStreamWaitEvent(void* stream, void* e, unsigned flags) {
+  LOCKED;
+  return flags ? INVALID_VALUE : event_follow(stream, e);
+}
+int cuEventSynchronize(void* e) {
+  const event* at = e;
+  LOCKED;
+  if (at->recorded) force(at->queue, at, at->recorded);
+  return OK;
+}
 int cuEventElapsedTime(float* ms, void* from, void* to) { return (void)from, (void)to, *ms = 0, OK; }
-int cuStreamCreate(void** stream, unsigned flags) { return (void)flags, *stream = &tag, OK; }
-int cuStreamDestroy_v2(void* s) { return (void)s, OK; }
-int cuStreamSynchronize(void* stream) { return (void)stream, OK; }
+int cuStreamCreate(void** stream, unsigned flags) { return (void)flags, *stream = malloc(1), OK; }
+int cuStreamDestroy_v2(void* s) {
+  LOCKED;
+  return queue_end(s), free(s), OK;
+}
+int cuStreamSynchronize(void* stream) {
+  LOCKED;
+  return force(queue_of(stream), NULL, 0), OK;
+}
 int cuStreamBeginCapture_v2(void* stream, int mode) { return (void)stream, (void)mode, INVALID_VALUE; }
 int cuStreamEndCapture(void* stream, void** graph) { return (void)stream, *graph = NULL, INVALID_VALUE; }
 
@@ -104,10 +206,14 @@ static void* open_image(const void* image) {
 int cuModuleLoadData(void** module, const void* image) {
   const char* path = getenv("AOTC_EMULATED_KERNELS");
   *module = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : open_image(image);
-  if (!*module) fprintf(stderr, "emulated GPU: %s\n", path ? dlerror() : "AOTC_EMULATED_KERNELS is not set, and the image is none of the host's");
+  if (!*module)
+    fprintf(stderr, "emulated GPU: %s\n", path ? dlerror() : "AOTC_EMULATED_KERNELS is not set, and the image is none of the host's");
   return *module ? OK : NOT_FOUND;
 }
-int cuModuleUnload(void* module) { return dlclose(module), OK; }
+int cuModuleUnload(void* module) {
+  LOCKED;
+  return force_all(), dlclose(module), OK;
+}
 int cuModuleGetFunction(void** function, void* module, const char* name) {
   char symbol[512];
   Function* f = malloc(sizeof *f); /* as long as the process */
@@ -176,17 +282,19 @@ int cuTensorMapEncodeIm2col(void* map, int type, uint32_t rank, void* data, cons
 }
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void* stream, void** parameters, void** extra) {
-  const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+  work w = {.kind = WORK_KERNEL, .function = function, .grid = {gx, gy, gz}, .block = {bx, by, bz}, .shared = shared};
   const Function* f = function;
-  (void)stream, (void)extra;
+  LOCKED;
+  (void)extra;
   if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || bx * by * bz == 0 || bx * by * bz > 1024 || shared > 227 * 1024)
     return INVALID_VALUE;
   if (n_launched < MOST_LAUNCHES) {
     launched[n_launched].name = f->name, launched[n_launched].shared = shared;
-    memcpy(launched[n_launched].grid, grid, sizeof grid), memcpy(launched[n_launched++].block, block, sizeof block);
+    memcpy(launched[n_launched].grid, w.grid, sizeof w.grid), memcpy(launched[n_launched++].block, w.block, sizeof w.block);
   }
-  return f->launch(f->run, f->cluster, grid, block, shared, parameters[0]), OK;
+  memcpy(w.arguments, parameters[0], sizeof w.arguments);
+  return work_queue(stream, &w), OK;
 }
 
-#define TRY_READY (void)0
+#define TRY_READY LOCKED
 #include "graphs.h"

@@ -131,8 +131,8 @@ class Runner:
     def path(self, name):
         return os.path.join(self.o.work, name)
 
-    def build(self, pt2, so, *options):
-        r = subprocess.run([self.o.aotc, "build", pt2, "-o", so, "--cuda", "sm_90", "--keep", so + ".keep", "--json", *options], capture_output=True,
+    def build(self, pt2, so, *options, cuda="sm_90"):
+        r = subprocess.run([self.o.aotc, "build", pt2, "-o", so, "--cuda", cuda, "--keep", so + ".keep", "--json", *options], capture_output=True,
                            text=True, env=self.env)
         if "NVRTC was not found" in r.stderr:
             sys.exit(77)

@@ -20,7 +20,18 @@ class ContextOptions(c.Structure):
 
 class ModelOptions(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("device", c.c_int32), ("flags", c.c_uint32), ("allocator", c.c_void_p), ("weights_path", c.c_char_p),
-                ("log", c.c_void_p), ("log_user", c.c_void_p)]
+                ("log", c.c_void_p), ("log_user", c.c_void_p), ("weights", c.c_void_p), ("weights_budget", c.c_uint64)]
+
+
+class Source(c.Structure):
+    """aotc_weights_source"""
+    _fields_ = [("struct_size", c.c_size_t), ("path", c.c_char_p), ("data", c.c_void_p), ("bytes", c.c_uint64), ("read", c.c_void_p),
+                ("user", c.c_void_p), ("release", c.c_void_p), ("flags", c.c_uint32), ("fd", c.c_int32)]
+
+
+class ModelInfo(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("weights_bytes", c.c_uint64), ("target", c.c_char_p), ("device", c.c_int32), ("n_variants", c.c_int32),
+                ("weights_version", c.c_uint64), ("weights_layout", c.c_uint64), ("weights_streamed", c.c_uint64), ("weights_ring", c.c_uint64)]
 
 
 class Dim(c.Structure):
@@ -49,6 +60,11 @@ class Api(c.Structure):
         (name, c.CFUNCTYPE(result, *arguments)) for name, result, arguments in FUNCTIONS]
 
 
+class LaterApi(c.Structure):
+    """The functions behind those of Api, of which the one but last is model_swap_weights."""
+    _fields_ = [("known", Api), ("others", P * 15), ("swap", c.CFUNCTYPE(I32, P, c.POINTER(Source), c.POINTER(c.c_uint64))), ("trim", P)]
+
+
 class Failure(RuntimeError):
     def __init__(self, status, message):
         super().__init__(f"status {status}: {message}")
@@ -69,10 +85,20 @@ class Artifact:
     def probe(self, device):
         self.check(self.api.probe(device))
 
-    def create(self, device=None):
-        options = None if device is None else c.byref(ModelOptions(struct_size=c.sizeof(ModelOptions), device=device))
-        self.check(self.api.model_create(options, c.byref(self.model)))
+    def create(self, device=None, weights=None, budget=0):
+        """weights: their content as an array, which is copied. budget: weights_budget."""
+        source = Source(struct_size=c.sizeof(Source), fd=-1)
+        options = ModelOptions(struct_size=c.sizeof(ModelOptions), device=-2 if device is None else device, weights_budget=budget)
+        if weights is not None:
+            source.data, source.bytes = weights.ctypes.data, weights.nbytes
+            options.weights = c.addressof(source)
+        self.check(self.api.model_create(c.byref(options), c.byref(self.model)))
         return self
+
+    def info(self):
+        info = ModelInfo(struct_size=c.sizeof(ModelInfo))
+        self.check(self.api.model_get_info(self.model, c.byref(info)))
+        return info
 
     def close(self):
         self.api.model_destroy(self.model)

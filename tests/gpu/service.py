@@ -15,6 +15,7 @@ from binding import Artifact, Cuda, Failure, tensors
 
 INVALID_ARGUMENT, INCOMPATIBLE, OUT_OF_MEMORY = 1, 3, 5  # statuses of aotc.h
 MB = 1 << 20
+NOT_STREAMED = (1 << 64) - 1  # weights_budget
 ROWS, GRAIN = 4096, 4 * MB  # the driver gives memory in pieces of 2 MB, and contexts have small ones of their own
 
 
@@ -123,7 +124,7 @@ class Service:
 
     def no_memory(self):
         self.memory.leave(self.weights // 2)
-        refused(self.artifact, OUT_OF_MEMORY, ["memory"], lambda: self.artifact.create(self.cuda.ordinal))
+        refused(self.artifact, OUT_OF_MEMORY, ["memory"], lambda: self.artifact.create(self.cuda.ordinal, budget=NOT_STREAMED))
         self.memory.give_back()
         self.artifact.create(self.cuda.ordinal)
         self.memory.leave(8 * MB)

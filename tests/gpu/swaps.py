@@ -16,25 +16,15 @@ import time
 
 import numpy as np
 
-from binding import F32, I32, P, Api, Artifact, Cuda, tensors
+from binding import F32, I32, Artifact, Cuda, LaterApi, P, Source, tensors
 
 GRAPHS, NO_GRAPHS = 8, 16  # AOTC_CONTEXT_*
 SETS = 3
 
 
-class Source(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("path", c.c_char_p), ("data", P), ("bytes", c.c_uint64), ("read", P), ("user", P), ("release", P),
-                ("flags", c.c_uint32), ("fd", I32)]
-
-
 class ContextInfo(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("sizes", c.c_uint64 * 4), ("variant", c.c_char_p), ("threads", I32), ("graphs", I32),
                 ("weights_version", c.c_uint64)]
-
-
-class LaterApi(c.Structure):
-    """The functions behind those of binding.Api, of which the one but last is model_swap_weights."""
-    _fields_ = [("known", Api), ("others", P * 15), ("swap", c.CFUNCTYPE(I32, P, c.POINTER(Source), c.POINTER(c.c_uint64))), ("trim", P)]
 
 
 def make(o):

@@ -177,9 +177,16 @@ typedef struct aotc_model_options {
   void (*log)(void* user, int32_t level, const char* message); /* NULL: silent. Called by model_create and context_create only */
   void* log_user;
   const aotc_weights_source* weights; /* a source of weights, or NULL; excludes weights_path. Since revision 5 */
+  /* GPU: how many bytes of the device's memory weights may take. Weights beyond it stay in pinned host memory; each run copies them to a
+   * ring of its context, on a separate stream, before the steps that read them. Results have the same bits. The budget covers the weights
+   * that stay on the device and one ring. Each further context has its own ring (model_info.weights_ring). During a swap the weights of
+   * both sets are there. Runs are then no CUDA graphs. If the budget is too small to stream the weights, model_create returns
+   * INVALID_ARGUMENT, and last_error says how much is enough. 0: weights are streamed if the free memory does not hold them and the states
+   * of a context. UINT64_MAX: never. CPU: no effect. Since revision 6 */
+  uint64_t weights_budget;
 } aotc_model_options;
 #define AOTC_MODEL_OPTIONS_INIT \
-  { sizeof(aotc_model_options), AOTC_DEVICE_DEFAULT, 0, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(aotc_model_options), AOTC_DEVICE_DEFAULT, 0, NULL, NULL, NULL, NULL, NULL, 0 }
 
 /* context_options.flags: any of the first five, and at most one of AOTC_CONTEXT_LAUNCHES. */
 enum {
@@ -197,8 +204,8 @@ enum {
   /* GPU: how steps are launched. Neither: as the artifact was built. Both: INVALID_ARGUMENT. CPU: no effect. */
   AOTC_CONTEXT_GRAPHS = 8, /* from the second run of a shape on, a run is one launch of a CUDA graph. The context keeps the graphs of the
                               latest eight shapes and updates their pointers for each run; no data are copied. The default of artifacts
-                              built with --mode reduce-overhead or max-autotune. With a driver older than CUDA 12.3, and while the caller
-                              captures the stream, steps are launched one by one */
+                              built with --mode reduce-overhead or max-autotune. With a driver older than CUDA 12.3, while the caller
+                              captures the stream, and if weights are streamed (weights_budget), steps are launched one by one */
   AOTC_CONTEXT_NO_GRAPHS = 16,                                         /* steps are launched one by one */
   AOTC_CONTEXT_LAUNCHES = AOTC_CONTEXT_GRAPHS | AOTC_CONTEXT_NO_GRAPHS /* the bits of this choice */
 };
@@ -249,9 +256,11 @@ typedef struct aotc_model_info {
   int32_t n_variants;
   uint64_t weights_version; /* of the weights that new runs use; 1: those of model_create. Since revision 5 */
   uint64_t weights_layout;  /* weights files with this number fit; 0: only the artifact's own. Since revision 5 */
+  /* GPU: streamed bytes of weights_bytes, and bytes of the ring of each context (weights_budget). Since revision 6 */
+  uint64_t weights_streamed, weights_ring;
 } aotc_model_info;
 #define AOTC_MODEL_INFO_INIT \
-  { sizeof(aotc_model_info), 0, NULL, 0, 0, 0, 0 }
+  { sizeof(aotc_model_info), 0, NULL, 0, 0, 0, 0, 0, 0 }
 
 /* A method: one of the programs of the artifact. Since revision 2. */
 typedef struct aotc_method_info {

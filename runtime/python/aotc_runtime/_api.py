@@ -314,15 +314,15 @@ class Model(_native.Model):
 
 
 def _load(artifact: Any, device: Union[None, int, str], weights: Union[None, str, os.PathLike[str]], verify_weights: bool, lazy_weights: bool,
-          own_weights: Optional[bool]) -> Model:
+          own_weights: Optional[bool], weights_budget: int) -> Model:
     chosen = {"VERIFY_WEIGHTS": verify_weights, "LAZY_WEIGHTS": lazy_weights, "OWN_WEIGHTS": own_weights is True,
               "SHARED_WEIGHTS": own_weights is False}
-    return Model(artifact, _device(device), sum(getattr(_native, name) for name, wanted in chosen.items() if wanted), weights)
+    return Model(artifact, _device(device), sum(getattr(_native, name) for name, wanted in chosen.items() if wanted), weights, weights_budget)
 
 
 def load(path: Union[str, os.PathLike[str], int], device: Union[None, int, str] = None, *,
          weights: Union[None, str, os.PathLike[str]] = None, verify_weights: bool = False, lazy_weights: bool = False,
-         own_weights: Optional[bool] = None) -> Model:
+         own_weights: Optional[bool] = None, weights_budget: int = 0) -> Model:
     """Loads an artifact: the file that lies at `path` now, checked before anything of it is mapped.
 
     path: or a descriptor that is open on the file; it stays the caller's.
@@ -330,17 +330,20 @@ def load(path: Union[str, os.PathLike[str], int], device: Union[None, int, str] 
     weights: the weights file, where it is not beside the artifact under its own name.
     verify_weights: hashes the weights too (0.1 s a GB). lazy_weights: CPU: pages are mapped when a run touches them.
     own_weights: CPU: True: a copy in huge pages of this process's own; False: shared with other processes whatever the artifact does by itself.
+    weights_budget: GPU: the most bytes of the device's memory for weights; runs copy the others to it ahead of the steps that read them. 0: as
+    much as is free.
     Raises NotFound, Incompatible (not an artifact, or not for this machine: the message says what it lacks), Damaged, OutOfMemory, DeviceError.
     """
-    model = _load(path, device, weights, verify_weights, lazy_weights, own_weights)
+    model = _load(path, device, weights, verify_weights, lazy_weights, own_weights, weights_budget)
     model.path = None if isinstance(path, int) else os.fspath(path)
     return model
 
 
 def load_memory(data: Any, device: Union[None, int, str] = None, *, weights: Union[None, str, os.PathLike[str]] = None,
-                verify_weights: bool = False, lazy_weights: bool = False, own_weights: Optional[bool] = None) -> Model:
+                verify_weights: bool = False, lazy_weights: bool = False, own_weights: Optional[bool] = None,
+                weights_budget: int = 0) -> Model:
     """Loads an artifact from memory: bytes, or what exports contiguous ones (memoryview, mmap, NumPy), with the content of its file. They are
     copied; nothing is written to a file system. Otherwise as load."""
-    model = _load(memoryview(data), device, weights, verify_weights, lazy_weights, own_weights)
+    model = _load(memoryview(data), device, weights, verify_weights, lazy_weights, own_weights, weights_budget)
     model.path = None
     return model

@@ -150,15 +150,16 @@ static aotc_status open_library(const source* s, const char* path, int32_t devic
   return aotc_library_open_memory(s->memory.buf, (uint64_t)s->memory.len, device, library);
 }
 
-/* _native.Model(artifact, device, flags, weights_path); artifact: a path, a descriptor, or an object whose memory has the file's bytes (not
- * `bytes`, which are a path: a memoryview of them) */
+/* _native.Model(artifact, device, flags, weights_path, weights_budget); artifact: a path, a descriptor, or an object whose memory has the
+ * file's bytes (not `bytes`, which are a path: a memoryview of them) */
 static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) {
-  static char* names[] = {"artifact", "device", "flags", "weights", NULL};
+  static char* names[] = {"artifact", "device", "flags", "weights", "weights_budget", NULL};
   PyObject *artifact = NULL, *weights = NULL, *weights_given = Py_None;
   int device = AOTC_DEVICE_DEFAULT;
   unsigned int flags = 0;
+  unsigned long long weights_budget = 0;
   source from;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|iIO:Model", names, &artifact, &device, &flags, &weights_given) ||
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|iIOK:Model", names, &artifact, &device, &flags, &weights_given, &weights_budget) ||
       source_open(artifact, &from) != 0)
     return NULL;
   if (weights_given != Py_None && !PyUnicode_FSConverter(weights_given, &weights)) {
@@ -172,6 +173,7 @@ static PyObject* create(PyTypeObject* type, PyObject* args, PyObject* keywords) 
     aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
     options.device = device;
     options.flags = flags;
+    options.weights_budget = weights_budget;
     options.weights_path = weights ? PyBytes_AsString(weights) : NULL;
     aotc_status status;
     char error[1024];

@@ -131,10 +131,12 @@ Status Artifact::program(const std::string& wanted, Program* out) const {
   return {};
 }
 
-Status Artifacts::open(const std::string& path, int32_t device, uint32_t flags, std::shared_ptr<Artifact>* out) {
+Status Artifacts::open(const std::string& path, int32_t device, const Settings& settings, std::shared_ptr<Artifact>* out) {
   struct stat file;
   if (stat(path.c_str(), &file) != 0) return unavailable(path + ": " + std::strerror(errno));
-  const auto key_on = [&](int32_t where) { return Key{file.st_dev, file.st_ino, file.st_mtim.tv_sec, file.st_mtim.tv_nsec, where, flags}; };
+  const auto key_on = [&](int32_t where) {
+    return Key{file.st_dev, file.st_ino, file.st_mtim.tv_sec, file.st_mtim.tv_nsec, where, settings.model_flags, settings.weights_budget};
+  };
   const Key key = key_on(device);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto i = open_.begin(); i != open_.end();) i = i->second.expired() && i->first != key ? open_.erase(i) : std::next(i);
@@ -142,7 +144,8 @@ Status Artifacts::open(const std::string& path, int32_t device, uint32_t flags, 
   auto made = std::make_shared<Artifact>();
   aotc_model_options options = AOTC_MODEL_OPTIONS_INIT;
   options.device = device;
-  options.flags = flags;
+  options.flags = settings.model_flags;
+  options.weights_budget = static_cast<uint64_t>(settings.weights_budget);
   options.log = log_line;
   if (Status s = of_aotc(aotc::host::Model::load(path, &made->model, &options), path); !s) return s;
   aotc_model_info info = AOTC_MODEL_INFO_INIT;

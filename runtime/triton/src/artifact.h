@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "settings.h"
 #include "status.h"
 
 namespace aotc::triton {
@@ -58,15 +59,15 @@ struct Artifact {
   Status program(const std::string& name, Program* out) const;
 };
 
-/// Artifacts by file: who asks for the same file (whatever the path), device and flags gets the same one, so instances and models share
-/// weights. A file that was replaced is another file. Thread-safe.
+/// Artifacts by file: who asks for the same file (whatever the path), device, flags and budget gets the same one, so instances and models
+/// share weights. A file that was replaced is another file. Thread-safe.
 class Artifacts {
  public:
-  Status open(const std::string& path, int32_t device, uint32_t flags, std::shared_ptr<Artifact>* out);
+  Status open(const std::string& path, int32_t device, const Settings& settings, std::shared_ptr<Artifact>* out);
 
  private:
-  using Key =
-      std::tuple<uint64_t, uint64_t, int64_t, int64_t, int32_t, uint32_t>;  ///< device and number of the file, its time, device, flags
+  /// Device and number of the file, its time, device, flags, budget.
+  using Key = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int32_t, uint32_t, int64_t>;
   std::mutex mutex_;
   std::map<Key, std::weak_ptr<Artifact>> open_;
 };

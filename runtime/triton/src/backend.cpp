@@ -47,11 +47,11 @@ Status set_config(TRITONBACKEND_Model* model, const Json& config) {
 /// Opens the artifact where its signature is had for the least: on the CPU, if it has code for one.
 Status open_for_config(ServedModel& model) {
   const Settings& settings = model.settings;
-  if (settings.device_given) return model.artifacts->open(model.path, settings.device, settings.model_flags, &model.artifact);
-  const Status host = model.artifacts->open(model.path, AOTC_DEVICE_HOST, settings.model_flags, &model.artifact);
+  if (settings.device_given) return model.artifacts->open(model.path, settings.device, settings, &model.artifact);
+  const Status host = model.artifacts->open(model.path, AOTC_DEVICE_HOST, settings, &model.artifact);
   // An artifact without code for CPUs says that a CPU is no device for it.
   if (host || (host.code != TRITONSERVER_ERROR_UNSUPPORTED && host.code != TRITONSERVER_ERROR_INVALID_ARG)) return host;
-  const Status other = model.artifacts->open(model.path, AOTC_DEVICE_DEFAULT, settings.model_flags, &model.artifact);
+  const Status other = model.artifacts->open(model.path, AOTC_DEVICE_DEFAULT, settings, &model.artifact);
   return other || other.code != TRITONSERVER_ERROR_UNSUPPORTED ? other : host;
 }
 

@@ -85,7 +85,7 @@ Status Instance::open(TRITONBACKEND_ModelInstance* handle) {
       }
     }
   }
-  if (Status s = model_.artifacts->open(model_.path, device, settings.model_flags, &artifact_); !s) return s;
+  if (Status s = model_.artifacts->open(model_.path, device, settings, &artifact_); !s) return s;
   if (Status s = artifact_->program(service_.program.name, &program_); !s) return s;
   if (Status s = artifact_->program(service_.next.name, &next_); !s) return s;
   slots_ = service_.slots;

@@ -83,6 +83,7 @@ const Parameter kParameters[] = {
          return false;
        return s->model_flags |= bit, true;
      }},
+    {"weights_budget", "a number of bytes", [](const std::string& v, Settings* s) { return number(v, 1, INT64_MAX, &s->weights_budget); }},
     {"batching", "on or off",
      [](const std::string& v, Settings* s) {
        return one_of<bool>(v, {{"on", true}, {"off", false}}, &s->batching);

@@ -31,6 +31,7 @@ struct Settings {
   bool device_given = false;
   int32_t device = AOTC_DEVICE_DEFAULT;
   uint32_t model_flags = 0, context_flags = 0;
+  int64_t weights_budget = 0;  ///< bytes; 0: not given
   bool batching = true;
   Spread spread = Spread::on;
   bool states_given = false;

@@ -67,7 +67,7 @@ c_structs! {
     aotc_model_options {
         struct_size: usize, device: i32, flags: u32, allocator: *const aotc_allocator, weights_path: *const c_char,
         log: Option<unsafe extern "C" fn(*mut c_void, i32, *const c_char)>, log_user: *mut c_void,
-        weights: *const aotc_weights_source,
+        weights: *const aotc_weights_source, weights_budget: u64,
     }
     aotc_context_options {
         struct_size: usize, stream: *mut c_void, threads: *const aotc_thread_pool, workspace: *mut c_void, workspace_size: usize,
@@ -79,7 +79,7 @@ c_structs! {
         found: *const *const c_char,
     }
     aotc_model_info { struct_size: usize, weights_bytes: u64, target: *const c_char, device: i32, n_variants: i32,
-        weights_version: u64, weights_layout: u64, }
+        weights_version: u64, weights_layout: u64, weights_streamed: u64, weights_ring: u64, }
     aotc_method_info { struct_size: usize, name: *const c_char, index: i32, n_inputs: i32, n_outputs: i32, n_variants: i32, }
     aotc_run_options { struct_size: usize, deadline_ns: u64, cancel: *const i32, traceparent: *const c_char, }
     aotc_state_range { dim: i32, reserved: i32, offset: i64, length: i64, }

@@ -179,6 +179,8 @@ impl Model {
             n_variants: 0,
             weights_version: 0,
             weights_layout: 0,
+            weights_streamed: 0,
+            weights_ring: 0,
         };
         // SAFETY: a struct with its size.
         self.handle.check(unsafe { call!(self.handle, model_get_info)(self.handle.model, &mut info) })?;
