@@ -17,9 +17,9 @@ namespace aotc::search {
 namespace {
 
 /// Numbers of magnitude 0.5 to 1 of either sign, all bits of their mantissas in use (a GPU's clocks depend on how many of them change),
-/// the same in every run.
+/// the same in every run. Bools are true: a mask that hides everything leaves attention nothing to do.
 void fill_host(void* data, uint64_t bytes, uint32_t dtype) {
-  std::memset(data, 0, bytes);
+  std::memset(data, dtype == AOTC_DTYPE_BOOL, bytes);
   auto each = [&](auto half, int mantissa_bits) {
     auto* p = static_cast<decltype(half)*>(data);
     using T = decltype(half);

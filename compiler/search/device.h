@@ -17,7 +17,7 @@ class Device {
   virtual int32_t ordinal() const = 0;                        ///< AOTC_DEVICE_HOST or the GPU's number
   virtual void* stream() const = 0;                           ///< of all runs; null on a CPU
   virtual void* allocate(uint64_t bytes, Memory memory) = 0;  ///< freed with the device; GPUs have their own
-  /// Small numbers that are no denormals; zeros where the type is an integer or bool.
+  /// Small numbers that are no denormals; integers are zero, bools true: a mask then hides nothing.
   virtual void fill(void* data, uint64_t bytes, uint32_t dtype) = 0;
   virtual void write(void* to, const void* from, uint64_t bytes) = 0;  ///< from host memory
   virtual void read(void* to, const void* from, uint64_t bytes) = 0;   ///< to host memory, after what the stream holds

@@ -96,7 +96,7 @@ class Artifact {
   aotc_library library_ = {};
 };
 
-/// The tensors of one candidate. Contents are small numbers that are no denormals; integers are zero.
+/// The tensors of one candidate. Contents are small numbers that are no denormals; integers are zero, bools true.
 struct Tensors {
   Memory memory = Memory::buffer;
   std::vector<std::vector<int64_t>> shapes;

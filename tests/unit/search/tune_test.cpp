@@ -1,12 +1,16 @@
 #include "search/tune.h"
 
 #include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
-
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+
+#include "aotc/dtype.h"
+#include "search/device.h"
 
 namespace aotc::search {
 namespace {
@@ -250,6 +254,19 @@ TEST_CASE("a candidate that wins by noise once is not taken", "[search]") {
   TuningDb db;
   const TuneResult found = tune(module, {syms}, options, db);
   CHECK(chooser(found.tuned)(site).choice == forms::decide(site).choice);
+}
+
+TEST_CASE("what kernels are measured on hides no keys and has no zeros, infinities or denormals among floats") {
+  const std::unique_ptr<Device> cpu = make_device(-1);
+  uint8_t shown[100] = {};
+  cpu->fill(shown, sizeof shown, AOTC_DTYPE_BOOL);
+  CHECK(std::all_of(std::begin(shown), std::end(shown), [](uint8_t b) { return b == 1; }));
+  float numbers[100] = {};
+  cpu->fill(numbers, sizeof numbers, AOTC_DTYPE_F32);
+  CHECK(std::all_of(std::begin(numbers), std::end(numbers), [](float x) { return std::fabs(x) >= 0.5f && std::fabs(x) <= 1.0f; }));
+  int64_t places[10] = {7};
+  cpu->fill(places, sizeof places, AOTC_DTYPE_I64);
+  CHECK(std::all_of(std::begin(places), std::end(places), [](int64_t x) { return x == 0; }));
 }
 
 }  // namespace aotc::search
