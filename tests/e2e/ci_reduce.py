@@ -84,6 +84,7 @@ def reduce_of_what_departs(c):
 
 @test
 def reduce_of_two_operators_that_fail_together(c):
+    operators(c)
     # A command that wants both: what lies between them goes.
     pt2 = c.exported("both", Awkward().eval(), torch.randint(0, 50, (3, 7)))
     script = c.at("both.py")

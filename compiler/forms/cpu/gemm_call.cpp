@@ -8,6 +8,7 @@
 #include "forms/cpu/config.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/finish.h"
+#include "forms/cpu/forms.h"
 #include "loop/attached.h"
 
 namespace aotc::forms::cpu {
