@@ -44,6 +44,20 @@ void GraphReader::add_node(const PNode& head, const std::string& target, std::ve
   p_.nodes.push_back(std::move(n));
 }
 
+std::string GraphReader::own(const std::string& node, const std::string& suffix, TensorMeta type) {
+  std::string name = fmt::format("{}.{}", node, suffix);
+  p_.tensors[name] = std::move(type);
+  defined_.insert(name);
+  return name;
+}
+
+TensorRef GraphReader::as_tensor(const PNode& head, const std::string& node, const std::string& suffix, const Arg& number, DType dtype) {
+  const std::string name = own(node, suffix, {.dtype = dtype});
+  add_node(head, "aten.scalar_tensor.default",
+           {{"s", number}, {"dtype", dtype}, {"layout", NoneArg{}}, {"device", NoneArg{}}, {"pin_memory", NoneArg{}}}, name);
+  return TensorRef{name};
+}
+
 bool GraphReader::inline_control_flow(const JsonRef& node, Scope& s, const PNode& head) {
   struct Kind {
     std::string_view target;
@@ -140,18 +154,13 @@ void GraphReader::only_where(size_t first, const Arg& condition, bool taken, con
   p_.nodes.resize(first);
   for (PNode& node : nodes) {
     int number = 0;
-    const auto made = [&](const TensorMeta& type) {
-      std::string name = fmt::format("{}.where_taken_{}", node.name, number++);
-      p_.tensors[name] = type;
-      defined_.insert(name);
-      return name;
-    };
+    const auto suffix = [&] { return fmt::format("where_taken_{}", number++); };
     const auto guard = [&](TensorRef& value, Risk risk, int64_t instead) {
       const TensorMeta type = p_.tensors.at(value.name);
       const bool truth = type.dtype == DType::boolean;
       if (truth ? risk == Risk::index : type.dtype != DType::i32 && type.dtype != DType::i64) return;  // masks are in range
       const Arg other = truth ? Arg(true) : Arg(Expr(instead));
-      const std::string safe = made(type);
+      const std::string safe = own(node.name, suffix(), type);
       if (taken)
         add_node(head, "aten.where.ScalarOther", {{"condition", condition}, {"self", value}, {"other", other}}, safe);
       else
@@ -168,11 +177,7 @@ void GraphReader::only_where(size_t first, const Arg& condition, bool taken, con
           other = std::clamp<int64_t>(0, range.min, range.max);
         }
       if (risk == Risk::condition && std::holds_alternative<SymbolicArg>(a.value)) {
-        const std::string holds = made({.dtype = DType::boolean});
-        add_node(head, "aten.scalar_tensor.default",
-                 {{"s", a.value}, {"dtype", DType::boolean}, {"layout", NoneArg{}}, {"device", NoneArg{}}, {"pin_memory", NoneArg{}}},
-                 holds);
-        a.value = TensorRef{holds};
+        a.value = as_tensor(head, node.name, suffix(), a.value, DType::boolean);
         node.target = "aten._assert_async.msg";
       }
       if (auto* one = std::get_if<TensorRef>(&a.value)) guard(*one, risk, other);
@@ -189,14 +194,7 @@ void GraphReader::only_where(size_t first, const Arg& condition, bool taken, con
 bool GraphReader::inline_cond(const ControlFlow& f, Scope& s) {
   if (f.arguments[0].size() != 1) return false;
   Arg condition = f.arguments[0][0];
-  if (!std::holds_alternative<TensorRef>(condition)) {
-    const std::string taken = f.head.name + ".taken";
-    p_.tensors[taken] = {.dtype = DType::boolean};
-    defined_.insert(taken);
-    add_node(f.head, "aten.scalar_tensor.default",
-             {{"s", condition}, {"dtype", DType::boolean}, {"layout", NoneArg{}}, {"device", NoneArg{}}, {"pin_memory", NoneArg{}}}, taken);
-    condition = TensorRef{taken};
-  }
+  if (!std::holds_alternative<TensorRef>(condition)) condition = as_tensor(f.head, f.head.name, "taken", condition, DType::boolean);
   const auto side = [&](size_t i) {
     const size_t first = p_.nodes.size();
     std::vector<Arg> results = call(f.graphs[i].second, f.graphs[i].first, f.arguments[1], s);
@@ -277,28 +275,18 @@ bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
   if (!few) return false;
   if (!symbols_.table().proves_le(1, rounds->number))
     p_.guards.push_back({ShapeGuard::Kind::le, 1, rounds->number, fmt::format("{} has rows to go over", f.head.name)});
-  const auto own = [&](const std::string& suffix, TensorMeta type) {
-    const std::string result = fmt::format("{}.{}", f.head.name, suffix);
-    p_.tensors[result] = std::move(type);
-    defined_.insert(result);
-    return result;
-  };
+  const auto made = [&](const std::string& suffix, TensorMeta type) { return own(f.head.name, suffix, std::move(type)); };
   std::string number;
-  if (open) {
-    number = own("rounds", {.dtype = DType::i64});
-    add_node(f.head, "aten.scalar_tensor.default",
-             {{"s", rounds->number}, {"dtype", DType::i64}, {"layout", NoneArg{}}, {"device", NoneArg{}}, {"pin_memory", NoneArg{}}},
-             number);
-  }
+  if (open) { number = as_tensor(f.head, f.head.name, "rounds", rounds->number, DType::i64).name; }
   std::vector<TensorList> stacked(f.results.size() - carried.size());
   std::vector<Arg> begun;  // what the round before began with
   for (int64_t i = 0; i < rounds->most; ++i) {
     const Expr row = i < rounds->least ? Expr(i) : symbols_.table().simplify(min(Expr(i), rounds->number - 1));
     if (i >= rounds->least) {
-      const std::string more = own(fmt::format("more_{}", i), {.dtype = DType::boolean});
+      const std::string more = made(fmt::format("more_{}", i), {.dtype = DType::boolean});
       add_node(f.head, "aten.gt.Scalar", {{"self", TensorRef{number}}, {"other", Expr(i)}}, more);
       for (size_t k = 0; k < carried.size(); ++k) {
-        const std::string from = own(fmt::format("from_{}_{}", k, i), p_.tensors.at(std::get<TensorRef>(carried[k]).name));
+        const std::string from = made(fmt::format("from_{}_{}", k, i), p_.tensors.at(std::get<TensorRef>(carried[k]).name));
         add_node(f.head, "aten.where.self", {{"condition", TensorRef{more}}, {"self", carried[k]}, {"other", begun[k]}}, from);
         carried[k] = TensorRef{from};
       }
@@ -307,7 +295,7 @@ bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
     std::vector<Arg> operands = carried;
     for (size_t k = 0; k < over.size(); ++k) {
       const TensorRef of = std::get<TensorRef>(over[k]);
-      const std::string picked = own(fmt::format("row_{}_{}", k, i), row_of(p_.tensors.at(of.name), row));
+      const std::string picked = made(fmt::format("row_{}_{}", k, i), row_of(p_.tensors.at(of.name), row));
       add_node(f.head, "aten.select.int", {{"self", of}, {"dim", Expr(0)}, {"index", row}}, picked);
       operands.emplace_back(TensorRef{picked});
     }
@@ -328,7 +316,7 @@ bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
     if (open) {
       TensorMeta type = p_.tensors.at(names[k]);
       type.sizes.at(0) = rounds->most;
-      stack = own(fmt::format("all_{}", k), std::move(type));
+      stack = made(fmt::format("all_{}", k), std::move(type));
     }
     add_node(f.head, "aten.stack.default", {{"tensors", all}, {"dim", Expr(0), true}}, stack);
     if (open)

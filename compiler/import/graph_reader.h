@@ -84,6 +84,10 @@ class GraphReader {
   std::optional<Rounds> rounds_over(const std::vector<Arg>& over);
   bool inline_map(const ControlFlow& f, Scope& s);
   void add_node(const PNode& head, const std::string& target, std::vector<NamedArg> args, const std::string& result);
+  /// The name of a tensor that the archive does not have: node.suffix.
+  std::string own(const std::string& node, const std::string& suffix, TensorMeta type);
+  /// A number or bool as a tensor of rank 0, node.suffix.
+  TensorRef as_tensor(const PNode& head, const std::string& node, const std::string& suffix, const Arg& number, DType dtype);
   std::vector<std::string> define_results(const ControlFlow& f, Scope& s);
   bool add_guard(const PNode& node);
   std::vector<NamedArg> read_args(const JsonRef& inputs, size_t first, const OpSchema* schema, Scope& s, const Loc& loc);

@@ -211,12 +211,7 @@ bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
   const size_t nodes = condition_graph["nodes"].size() + body_graph["nodes"].size() + first.size();
   if (!most || *most > static_cast<int64_t>(kMostNodes / std::max<size_t>(nodes, 1))) return false;
 
-  const auto own = [&](const std::string& suffix, TensorMeta type) {
-    const std::string result = fmt::format("{}.{}", f.head.name, suffix);
-    p_.tensors[result] = std::move(type);
-    defined_.insert(result);
-    return result;
-  };
+  const auto made = [&](const std::string& suffix, TensorMeta type) { return own(f.head.name, suffix, std::move(type)); };
   const auto pick = [&](const Arg& when, const Arg& yes, const Arg& no, const std::string& name) {
     add_node(f.head, "aten.where.self", {{"condition", when}, {"self", yes}, {"other", no}}, name);
   };
@@ -226,11 +221,11 @@ bool GraphReader::inline_while(const ControlFlow& f, Scope& s) {
     Arg more = call(condition_graph, condition, operands(carried), s).at(0);
     if (!std::holds_alternative<TensorRef>(more)) throw f.node.fault("a condition of a loop that is no tensor");
     if (goes_on) {
-      const std::string both = own(fmt::format("more_{}", i), {.dtype = DType::boolean});
+      const std::string both = made(fmt::format("more_{}", i), {.dtype = DType::boolean});
       add_node(f.head, "aten.logical_and.default", {{"self", *goes_on}, {"other", more}}, both);
       more = TensorRef{both};
       for (size_t k = 0; k < carried.size(); ++k) {
-        const std::string from = own(fmt::format("from_{}_{}", k, i), p_.tensors.at(std::get<TensorRef>(first[k]).name));
+        const std::string from = made(fmt::format("from_{}_{}", k, i), p_.tensors.at(std::get<TensorRef>(first[k]).name));
         pick(more, carried[k], begun[k], from);
         carried[k] = TensorRef{from};
       }
