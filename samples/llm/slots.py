@@ -44,11 +44,11 @@ def slot_attention(module, query, key, value, attention_mask, scaling=None, drop
     rows, heads, tokens, _ = query.shape
     group = heads // key.shape[1]
     scaling = query.shape[-1]**-0.5 if scaling is None else scaling
-    if group > 1:
-        key, value = (x[:, :, None].expand(-1, -1, group, -1, -1).reshape(rows, heads, *x.shape[2:]) for x in (key, value))
     if softcap is None and s_aux is None and position_bias is None:
-        out = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling)
+        out = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attention_mask, scale=scaling, enable_gqa=group > 1)
         return out.transpose(1, 2).contiguous(), None
+    if group > 1:
+        key, value = (x[:, torch.arange(heads, device=x.device) // group] for x in (key, value))
     scores = query @ key.transpose(2, 3) * scaling
     if position_bias is not None:
         scores = scores + position_bias

@@ -1,6 +1,6 @@
 """samples/llm_server, driven by the openai client: a small decoder with random weights, exported, compiled, served.
 
-    llm_server.py --aotc BIN --server BIN --work DIR [--load SECONDS] [--clients 32] [--schemas 20]
+    llm_server.py --aotc BIN --server BIN --work DIR [--load SECONDS] [--clients 32] [--schemas 20] [--cuda sm_90a]     # --cuda: on this machine's GPU
 
 Greedy texts are those of transformers' generate, log probabilities those of its logits. With --load 32 clients ask, a third of them hang up: afterwards
 nothing is held, and every answer is the one that a quiet server gives.
@@ -66,7 +66,8 @@ def make(o):
     forked = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "torch_process.py")
     for command in ([sys.executable, "-IS", forked, export, out, "--model", folder, "--slots", str(SLOTS), "--cache", str(CACHE), "--chunk", str(CHUNK), "--hidden", "--name", "small",
                      "--adapters", "2", "--rank", "8"],
-                    [o.aotc, "build", out + "/model.pt2", "--shapes", out + "/model.shapes.json", "--states", "*.lora_a,*.lora_b", "-o", out + "/model.so", "--quiet"]):
+                    [o.aotc, "build", out + "/model.pt2", "--shapes", out + "/model.shapes.json", "--states", "*.lora_a,*.lora_b", "-o", out + "/model.so", "--quiet",
+                     *(["--cuda", o.cuda] if o.cuda else [])]):
         r = subprocess.run(command, capture_output=True, text=True)
         assert r.returncode == 0, f"{command}: {r.stdout}{r.stderr}"
     return out, model, tokenizer
@@ -571,6 +572,7 @@ def main():
     p.add_argument("--load", type=float, default=5)
     p.add_argument("--clients", type=int, default=32)
     p.add_argument("--schemas", type=int, default=20)
+    p.add_argument("--cuda", help="build for GPUs of this architecture")
     o = p.parse_args()
     o.aotc, o.server, o.work = (os.path.abspath(x) for x in (o.aotc, o.server, o.work))
     os.makedirs(o.work, exist_ok=True)
@@ -588,7 +590,8 @@ def main():
     check_adapters(o, folder, model, lambda *options: Server(o, folder, *options), lambda m, ids, n: text_of(tokenizer, generated(m, tokenizer, ids, n)[0]), refused)
     check_prompt_tokens(o, folder)
     check_tokenizers(o, folder, model, lambda *options: Server(o, folder, *options))
-    check_trim(o, folder)
+    if not o.cuda:  # weights on a GPU stay there
+        check_trim(o, folder)
     check_requests(o, folder)
     check_shutdown(o, folder)
 

@@ -1,6 +1,6 @@
 """samples/llm: drawn decoders of `transformers` as programs with slots, compiled, against the same decoders in eager.
 
-    llm_slots.py --aotc BIN --work DIR [--count 8] [--seed 1] [--family NAME]
+    llm_slots.py --aotc BIN --work DIR [--count 8] [--seed 1] [--family NAME] [--cuda sm_90a]     # --cuda: on this machine's GPU
 
 Each draws its heads, groups, widths, layers, windows, experts, slots, cache and chunk. Sequences of drawn lengths live in drawn slots, are fed in drawn pieces
 beside each other, are truncated now and then, and continue greedily: every token must be that of eager's own forward, and its logits near. Every other one has
@@ -160,7 +160,11 @@ def serve(rng, run, models, program, chunk):
             s["fed"] += n
             want = eager(s["ids"], s["adapter"])[s["fed"] - 1]
             scale = want.abs().max().item()
-            assert (row - want).abs().max().item() <= 1e-4 * max(scale, 1), (s["fed"], (row - want).abs().max().item(), scale)
+            if (row - want).abs().max().item() > 1e-4 * max(scale, 1):  # eager's own error may be as large
+                with torch.no_grad():
+                    truth64 = copy.deepcopy(models[s["adapter"]]).double()(torch.tensor([s["ids"]]), use_cache=False).logits[0, s["fed"] - 1]
+                error, own = ((x - truth64).abs().max().item() for x in (row, want))
+                assert error <= 2 * own, (s["fed"], error, own, scale)
             compared += 1
             if s["fed"] < len(s["ids"]):
                 continue
@@ -205,6 +209,7 @@ def main():
     p.add_argument("--count", type=int, default=8)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--family")
+    p.add_argument("--cuda", help="build for GPUs of this architecture")
     o = p.parse_args()
     os.makedirs(o.work, exist_ok=True)
     refusals()
@@ -224,7 +229,7 @@ def main():
         with open(path + ".shapes.json", "w") as f:
             json.dump(slots.shapes(program, chunk), f)
         r = subprocess.run([o.aotc, "build", path + ".pt2", "--shapes", path + ".shapes.json", "-o", path + ".so", "--quiet",
-                            *(["--states", "*.lora_a,*.lora_b"] if program.adapters else [])], capture_output=True, text=True)
+                            *(["--states", "*.lora_a,*.lora_b"] if program.adapters else []), *(["--cuda", o.cuda] if o.cuda else [])], capture_output=True, text=True)
         assert r.returncode == 0, f"{family}: {r.stdout}{r.stderr}"
         compiled = Compiled(path + ".so")
         states = sorted(s.name.decode() for s in compiled.artifact.io(2))
