@@ -29,7 +29,7 @@ for wheel in "$wheels"/*.whl; do "$triton/bin/python" -m zipfile -e "$wheel" "$o
 cp "$build/triton/aotc/libtriton_aotc.so" "$out/backends/aotc/"
 cp "$build"/bin/{sample_server,bench_serving_load,bench_serving_steps} "$out/bin/"
 cp -r "$build/python/aotc_runtime" "$out/site/"
-cp "$here"/{served,server_test,sequence_parts,gpu_parts}.py "$here/../bench/serving/serving.py" "$out/tests/"
+cp "$here"/{served,server_test}.py "$here"/*_parts.py "$here/../bench/serving/serving.py" "$out/tests/"
 cp "$here/try.sh" "$out/"
 [ -d "$out/work" ] || "$venv/bin/python" "$here/make_models.py" --aotc "$build/bin/aotc" --work "$out/work" "${cuda[@]}"
 [ -d "$out/served" ] || "$venv/bin/python" "$here/../bench/serving/models.py" --aotc "$build/bin/aotc" --work "$out/served" --cpu portable "${cuda[@]}"

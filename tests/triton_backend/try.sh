@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # try.sh [RESULTS]: what pack.sh packed, on this machine's GPU 0 (--cpu before RESULTS: without a GPU, of artifacts for CPUs): the parts of server_test.py, then requests a
-# second behind Triton beside the plain service, with one instance and with four. Some five minutes. Needs Python with NumPy.
-#   SECONDS_A_ROW (2), ROUNDS (2), RELOADS (100)
+# second behind Triton beside the plain service, with one, two and four instances. Some five minutes. Needs Python with NumPy.
+#   SECONDS_A_ROW (2), ROUNDS (2), RELOADS (100), INSTANCES (1 2 4), MODELS (all)
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 gpu=(--gpu) device=(--device 0)
@@ -17,9 +17,9 @@ server=$here/site/pytriton/tritonserver/bin/tritonserver library=$here/backends/
   echo "server_test.py: $?"
 } 2>&1 | tee "$results/parts.txt"
 cp "$here/work/server.log" "$results/" 2>/dev/null
-for contexts in 1 4; do
+for contexts in ${INSTANCES:-1 2 4}; do
   echo "instances: $contexts"
   python3 "$here/tests/serving.py" --models "$here/served" --plain "$here/bin/sample_server" --steps "$here/bin/bench_serving_steps" --load "$here/bin/bench_serving_load" --triton "$server" \
-    --backend "$library" "${device[@]}" --contexts "$contexts" --clients 1,8,64 --seconds "${SECONDS_A_ROW:-2}" --rounds "${ROUNDS:-2}" --out "$results/rows.$contexts.jsonl"
+    --backend "$library" "${device[@]}" --contexts "$contexts" --clients 1,8,64 --seconds "${SECONDS_A_ROW:-2}" --rounds "${ROUNDS:-2}" --out "$results/rows.$contexts.jsonl" ${MODELS:-}
   echo "serving.py: $?"
 done 2>&1 | tee "$results/throughput.txt"

@@ -1,9 +1,9 @@
 """Tokens a second and times between tokens of samples/llm_server beside llama.cpp's own server, on the same weights, in turns.
 
-    language.py --ours BIN --llama BIN MODEL.so=FILE.gguf [MODEL.so=FILE.gguf ...] [--slots 8] [--context 512] [--threads N] [--streams 1,8,32] [--prompt 64] [--tokens 64]
+    language.py --ours BIN [--llama BIN] MODEL.so[=FILE.gguf] [MODEL.so[=FILE.gguf] ...] [--slots 8] [--context 512] [--threads N] [--streams 1,8,32] [--prompt 64] [--tokens 64]
                 [--seconds 20] [--rounds 3] [--hang-up 0.0] [--vocabulary 49152] [--prefix "nice -n -5"] [--out FILE.jsonl]
 
-MODEL.so is samples/llm/export.py's (with its --slots), FILE.gguf the same model; llama.cpp's server divides its context among as many slots. Each stream is a client that sends
+MODEL.so is samples/llm/export.py's (with its --slots), FILE.gguf the same model (without it the artifact is served alone); llama.cpp's server divides its context among as many slots. Each stream is a client that sends
 a prompt of drawn token ids, none like another, reads `--tokens` tokens as server-sent events and asks again; `--hang-up` of them leave in the middle. Both servers are
 up all the time and asked in turns within each round. Times are the client's: to the first token, and from one event to the next. Processor time is the server's for a token.
 """
@@ -124,9 +124,9 @@ def percentile(values, p):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("pairs", nargs="+", metavar="MODEL.so=FILE.gguf")
+    p.add_argument("pairs", nargs="+", metavar="MODEL.so[=FILE.gguf]")
     p.add_argument("--ours", required=True, help="samples/llm_server, built")
-    p.add_argument("--llama", required=True, help="llama.cpp's llama-server")
+    p.add_argument("--llama", help="llama.cpp's llama-server")
     for name, value in (("slots", 8), ("context", 512), ("threads", os.cpu_count()), ("prompt", 64), ("tokens", 64), ("rounds", 3), ("vocabulary", 49152), ("queue", 64)):
         p.add_argument("--" + name, type=int, default=value)
     p.add_argument("--streams", default="1,8,32")
@@ -136,12 +136,13 @@ def main():
     p.add_argument("--out")
     o = p.parse_args()
     for pair in o.pairs:
-        so, gguf = pair.split("=")
+        so, _, gguf = pair.partition("=")
         ports = free_port(), free_port()
         prefix = shlex.split(o.prefix)
-        servers = [Server("aotc", [*prefix, o.ours, so, "--port", str(ports[0]), "--threads", str(o.threads), "--queue", str(o.queue)], ports[0]),
-                   Server("llama.cpp", [*prefix, o.llama, "-m", gguf, "--port", str(ports[1]), "--threads", str(o.threads), "--threads-batch", str(o.threads), "--parallel", str(o.slots),
-                                        "--ctx-size", str(o.slots * o.context)], ports[1])]
+        servers = [Server("aotc", [*prefix, o.ours, so, "--port", str(ports[0]), "--threads", str(o.threads), "--queue", str(o.queue)], ports[0])]
+        if gguf:
+            servers.append(Server("llama.cpp", [*prefix, o.llama, "-m", gguf, "--port", str(ports[1]), "--threads", str(o.threads), "--threads-batch", str(o.threads), "--parallel",
+                                                str(o.slots), "--ctx-size", str(o.slots * o.context)], ports[1]))
         try:
             for streams in map(int, o.streams.split(",")):
                 rows = {s.name: [] for s in servers}
@@ -153,7 +154,7 @@ def main():
                     rs = rows[s.name]
                     rate[s.name] = statistics.median(r["tokens"] / r["seconds"] for r in rs)
                     gaps, first = [g for r in rs for g in r["gaps"]], [g for r in rs for g in r["first"]]
-                    row = {"pair": f"{os.path.basename(so)}={os.path.basename(gguf)}", "server": s.name, "streams": streams, "threads": o.threads, "prompt": o.prompt, "tokens": o.tokens,
+                    row = {"pair": "=".join(map(os.path.basename, filter(None, (so, gguf)))), "server": s.name, "streams": streams, "threads": o.threads, "prompt": o.prompt, "tokens": o.tokens,
                            "tokens_s": round(rate[s.name], 1), "first_ms": [round(1e3 * percentile(first, q), 1) for q in (0.5, 0.99)],
                            "between_ms": [round(1e3 * percentile(gaps, q), 2) for q in (0.5, 0.99)], "processor_ms_token": round(1e3 * sum(r["processor"] for r in rs) / max(1, sum(r["tokens"] for r in rs)), 2),
                            **{k: sum(r[k] for r in rs) for k in ("whole", "left", "refused")}, "failed": sum(len(r["failed"]) for r in rs), "resident_mb": s.resident()}
@@ -163,7 +164,8 @@ def main():
                     if o.out:
                         with open(o.out, "a") as out:
                             out.write(json.dumps(row) + "\n")
-                print(f"{streams} streams: aotc / llama.cpp {rate['aotc'] / rate['llama.cpp']:.2f}", flush=True)
+                if gguf:
+                    print(f"{streams} streams: aotc / llama.cpp {rate['aotc'] / rate['llama.cpp']:.2f}", flush=True)
         finally:
             for s in servers:
                 s.stop()

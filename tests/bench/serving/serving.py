@@ -24,6 +24,7 @@ import urllib.request
 
 import numpy
 
+STAGES = ("queue", "compute_input", "compute_infer", "compute_output")  # of a request, in Triton's statistics
 TYPES = {"FP32": numpy.float32, "INT64": numpy.int64}
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the servers are here, whatever the environment says of proxies
 
@@ -105,12 +106,12 @@ class Server:
             return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
     def counts(self):
-        """Requests and runs so far; None: not told."""
+        """Requests and runs so far, and of Triton the nanoseconds of all requests in each of its stages."""
         if self.kind == "triton":
             stats = json.loads(get(self.port, self.path.replace("/infer", "/stats"))[2])["model_stats"][0]
-            return stats["inference_count"], stats["execution_count"]
+            return stats["inference_count"], stats["execution_count"], {k: stats["inference_stats"][k]["ns"] for k in STAGES}
         told = dict(line.split() for line in get(self.port, "/metrics")[2].decode().splitlines())
-        return int(told["aotc_requests_total"]), int(told["aotc_runs_total"])
+        return int(told["aotc_requests_total"]), int(told["aotc_runs_total"]), {}
 
     def load(self, o, clients):
         before, counted = self.used(), self.counts()
@@ -120,8 +121,10 @@ class Server:
             with open(self.log) as log:
                 raise RuntimeError(f"{self.kind} at {clients} clients: {r.stdout}{r.stderr}" + log.read()[-2000:])
         told = json.loads(r.stdout)
-        requests, runs = (b - a for a, b in zip(counted, self.counts(), strict=True))
-        return told | {"cpu_ms": 1e3 * (self.used() - before) / max(1, told["all"]), "rows_a_run": requests / max(1, runs)}
+        counts = self.counts()
+        requests, runs = (b - a for a, b in zip(counted[:2], counts[:2], strict=True))
+        stages = {f"{k}_us": (counts[2][k] - ns) / 1e3 / max(1, requests) for k, ns in counted[2].items()}
+        return told | {"cpu_ms": 1e3 * (self.used() - before) / max(1, told["all"]), "rows_a_run": requests / max(1, runs)} | stages
 
     def stop(self):
         if self.process.poll() is None:
@@ -204,7 +207,7 @@ def measure(o, name, rows):
                     seen[s.kind].append(s.load(o, clients))
             row = {"model": name, "clients": clients, "contexts": o.contexts if batched or o.steps_of else 1, "batch": o.batch if batched else 1, "device": o.device} | ({"told": [*o.parameter, o.batching]} if o.parameter or o.batching else {})
             for kind, runs in seen.items():
-                row[kind] = {k: statistics.median(run[k] for run in runs) for k in ("rate", "p50", "p90", "p99", "cpu_ms", "rows_a_run")} | {"rates": [run["rate"] for run in runs]}
+                row[kind] = {k: statistics.median(run[k] for run in runs) for k in ("rate", "p50", "p90", "p99", "cpu_ms", "rows_a_run", *(f"{s}_us" for s in STAGES)) if k in runs[0]} | {"rates": [run["rate"] for run in runs]}
             for a, b in (("triton", "plain"), ("ort", "plain"), ("triton", "ort")):
                 if a in seen and b in seen and all(run["rate"] for run in seen[b]):
                     row[f"{a}_over_{b}"] = statistics.median(x["rate"] / y["rate"] for x, y in zip(seen[a], seen[b], strict=True))
@@ -259,7 +262,7 @@ if __name__ == "__main__":
     p.add_argument("--contexts", type=int)
     p.add_argument("--batch", type=int, default=8)
     p.add_argument("--device", type=int, default=-1)
-    p.add_argument("--json", action="store_true", help="prints rows as JSON instead of a table, with what is left out there: rows a run, the rounds")
+    p.add_argument("--json", action="store_true", help="prints rows as JSON instead of a table, with what is left out there: rows a run, Triton's stages, the rounds")
     p.add_argument("--apart", type=float, default=1e-3, help="of the largest number of an answer, at most")
     p.add_argument("--triton-option", action="append", default=[], help="one more word for tritonserver")
     p.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="one more for the backend")
