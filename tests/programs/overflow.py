@@ -27,6 +27,7 @@ Of any result, exact ones too (ANY):
 - places in what was never sorted;
 - common divisors of a type's lowest integer, whose magnitude it does not have: LibTorch's remainders keep signs then;
 - sums taken in integers of floats out of their range: the cast is the processor's own;
+- what slice_scatter and its like make of a view whose elements overlap: LibTorch's copy overlaps as well, and what is written shows in its neighbours;
 - a write in place through a view whose elements overlap (unfold, as_strided): an element that several share is read and written in an order that is
   the vector width's. PyTorch's documentation says to clone before such a write.
 
@@ -333,6 +334,10 @@ def shared(t):
     return at_least_two(at)
 
 
+def of_overlaps(func, args, kwargs, results):
+    return [shared(results[0])]
+
+
 def at_least_two(at):
     counts = torch.bincount(at.reshape(-1))
     return counts[at] > 1 if bool((counts > 1).any()) else None
@@ -356,6 +361,7 @@ TABLE |= {"convolution": convolution, "_softmax": softmax, "_safe_softmax": safe
 
 ANY = {name: of_ties for name in ("kthvalue", "median", "nanmedian", "mode")}
 ANY |= {name: quotients for name in ("fmod", "remainder")}
+ANY |= {name: of_overlaps for name in ("slice_scatter", "select_scatter", "diagonal_scatter")}
 ANY |= {name: of_lowest for name in ("gcd", "lcm")}
 ANY |= {name: of_casts for name in ("sum", "cumsum", "prod", "cumprod")}
 ANY |= {"view": of_nan_bits, "signbit": of_nan_signs, "copysign": of_nan_signs, "searchsorted": of_unsorted, "bucketize": of_unsorted}
