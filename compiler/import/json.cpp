@@ -1,5 +1,6 @@
 #include "import/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -91,6 +92,20 @@ JsonRef JsonRef::operator[](std::string_view key) const {
   if (it == o.end()) throw fault(fmt::format("missing key \"{}\"", key));
   return {*it, file_, path_ + "." + std::string(key)};
 }
+std::optional<JsonRef> JsonRef::member(std::string_view key) const {
+  if (!object().contains(std::string(key))) return std::nullopt;
+  return (*this)[key];
+}
+
+void JsonRef::check_keys(std::initializer_list<std::string_view> known) const {
+  for (const auto& [key, value] : object().items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    std::string names;
+    for (const std::string_view k : known) names += (names.empty() ? "" : ", ") + std::string(k);
+    throw member(key, value).fault("unknown key").note("known keys: " + names);
+  }
+}
+
 JsonRef JsonRef::at(size_t i) const { return {array().at(i), file_, fmt::format("{}[{}]", path_, i)}; }
 const Json& JsonRef::array() const {
   if (!value_->is_array()) throw expected("a list");

@@ -1,8 +1,10 @@
 #pragma once
 // JSON as untrusted input: strict parsing, and access that says where and what was expected.
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +32,9 @@ class JsonRef {
   const Json& array() const;
   const Json& object() const;
   JsonRef member(const std::string& key, const Json& value) const { return {value, file_, path_ + "." + key}; }
+  std::optional<JsonRef> member(std::string_view key) const;  ///< of an object, if it has the key
+  /// Refuses an object that has others.
+  void check_keys(std::initializer_list<std::string_view> known) const;
   std::string text() const;
   int64_t integer() const;
   int64_t nearest_integer() const;  ///< of numbers beyond 64 bits the ends of these

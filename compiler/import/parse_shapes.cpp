@@ -10,15 +10,6 @@ namespace {
 constexpr int64_t kMaxSize = int64_t{1} << 40;
 constexpr size_t kMaxItems = 64;
 
-void check_keys(const JsonRef& j, std::initializer_list<std::string_view> known) {
-  for (const auto& [key, value] : j.object().items()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string names;
-    for (const std::string_view k : known) names += (names.empty() ? "" : ", ") + std::string(k);
-    throw j.member(key, value).fault("unknown key").note("known keys: " + names);
-  }
-}
-
 void check_name(const std::string& name, const JsonRef& where) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto fine = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
@@ -38,25 +29,20 @@ int64_t size(const JsonRef& j, int64_t least) {
   return v;
 }
 
-std::optional<JsonRef> member(const JsonRef& j, std::string_view key) {
-  if (!j.object().contains(std::string(key))) return std::nullopt;
-  return j[key];
-}
-
 void check_count(const JsonRef& j) {
   if (j.size() > kMaxItems) throw j.fault(fmt::format("{} entries; at most {}", j.size(), kMaxItems));
 }
 
 DimSpec read_range(const JsonRef& j) {
-  check_keys(j, {"min", "max", "multiple_of", "tune"});
+  j.check_keys({"min", "max", "multiple_of", "tune"});
   DimSpec d;
-  if (const auto v = member(j, "min")) d.min = size(*v, 1);
-  if (const auto v = member(j, "max")) d.max = size(*v, 1);
-  if (const auto v = member(j, "multiple_of")) d.multiple_of = size(*v, 1);
+  if (const auto v = j.member("min")) d.min = size(*v, 1);
+  if (const auto v = j.member("max")) d.max = size(*v, 1);
+  if (const auto v = j.member("multiple_of")) d.multiple_of = size(*v, 1);
   if (d.max && *d.max < d.min) throw j.fault(fmt::format("max {} is less than min {}", *d.max, d.min));
   if (d.max && *d.max / d.multiple_of * d.multiple_of < std::max<int64_t>(d.min, 1))
     throw j.fault(fmt::format("no multiple of {} lies between {} and {}", d.multiple_of, d.min, *d.max));
-  if (const auto tune = member(j, "tune")) {
+  if (const auto tune = j.member("tune")) {
     check_count(*tune);
     for (size_t i = 0, n = tune->size(); i < n; ++i) {
       const int64_t t = size(tune->at(i), 1);
@@ -73,19 +59,19 @@ DimSpec read_range(const JsonRef& j) {
 ShapesSpec parse_shapes(const std::string& text, const std::string& file_name) {
   const Json json = parse_json(text, file_name);
   const JsonRef root(json, file_name);
-  check_keys(root, {"dims", "inputs", "variants"});
+  root.check_keys({"dims", "inputs", "variants"});
   ShapesSpec spec;
   spec.file = file_name;
-  if (const auto dims = member(root, "dims"))
+  if (const auto dims = root.member("dims"))
     for (const auto& [name, value] : dims->object().items()) {
       const JsonRef d = dims->member(name, value);
       check_name(name, d);
       spec.dims[name] = read_range(d);
     }
-  if (const auto inputs = member(root, "inputs"))
+  if (const auto inputs = root.member("inputs"))
     for (const auto& [name, value] : inputs->object().items()) {
       const JsonRef in = inputs->member(name, value);
-      check_keys(in, {"shape"});
+      in.check_keys({"shape"});
       const JsonRef shape = in["shape"];
       check_count(shape);
       std::vector<InputDim>& out = spec.inputs[name];
@@ -99,7 +85,7 @@ ShapesSpec parse_shapes(const std::string& text, const std::string& file_name) {
         }
       }
     }
-  if (const auto variants = member(root, "variants")) {
+  if (const auto variants = root.member("variants")) {
     check_count(*variants);
     for (size_t i = 0, n = variants->size(); i < n; ++i) {
       const JsonRef v = variants->at(i);

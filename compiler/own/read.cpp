@@ -25,20 +25,6 @@ bool is_identifier(std::string_view s) {
          std::all_of(s.begin(), s.end(), [](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
-void check_keys(const JsonRef& j, std::initializer_list<std::string_view> known) {
-  for (const auto& [key, value] : j.object().items()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string names;
-    for (const std::string_view k : known) names += (names.empty() ? "" : ", ") + std::string(k);
-    throw j.member(key, value).fault("unknown key").note("known keys: " + names);
-  }
-}
-
-std::optional<JsonRef> member(const JsonRef& j, std::string_view key) {
-  if (!j.object().contains(std::string(key))) return std::nullopt;
-  return j[key];
-}
-
 /// A list of one to `most`, or the one that stands for it.
 template <class F>
 void each(const JsonRef& j, size_t most, F&& f) {
@@ -54,7 +40,7 @@ class Reader {
   Kernels read() {
     const Json json = import::parse_json(read_file(k_.file), k_.file);
     const JsonRef root(json, k_.file);
-    check_keys(root, {"kernels"});
+    root.check_keys({"kernels"});
     const JsonRef rows = root["kernels"];
     if (rows.size() == 0 || rows.size() > kMostRows) throw rows.fault(fmt::format("{} kernels; expected 1 to {}", rows.size(), kMostRows));
     for (size_t i = 0, n = rows.size(); i < n; ++i) k_.rows.push_back(row(rows.at(i)));
@@ -63,22 +49,22 @@ class Reader {
 
  private:
   Kernel row(const JsonRef& j) {
-    check_keys(j, {"schema", "pointwise", "inputs", "results", "cpu", "cuda"});
+    j.check_keys({"schema", "pointwise", "inputs", "results", "cpu", "cuda"});
     Kernel k;
     k.path = j.path();
     name(k, j["schema"]);
-    if (const auto p = member(j, "inputs")) inputs(k, *p);
-    if (const auto p = member(j, "results")) each(*p, 64, [&](const JsonRef& r) { k.results.push_back(result(r)); });
-    if (const auto p = member(j, "pointwise")) {
+    if (const auto p = j.member("inputs")) inputs(k, *p);
+    if (const auto p = j.member("results")) each(*p, 64, [&](const JsonRef& r) { k.results.push_back(result(r)); });
+    if (const auto p = j.member("pointwise")) {
       each(*p, 64, [&](const JsonRef& e) { k.pointwise.push_back(parse_pointwise(e.text(), k_.file, e.path())); });
       for (const char* other : {"results", "cpu", "cuda"})
-        if (const auto o = member(j, other))
+        if (const auto o = j.member(other))
           throw o->fault("stands beside \"pointwise\", from which shapes and code of all machines follow").note("leave one of the two out");
       return k;
     }
     if (k.results.empty()) throw j.fault("missing key \"results\": the shape and the type of each, or \"pointwise\": an expression");
-    if (const auto p = member(j, "cpu")) k.cpu = cpu(*p);
-    if (const auto p = member(j, "cuda")) k.cuda = cuda(*p);
+    if (const auto p = j.member("cpu")) k.cpu = cpu(*p);
+    if (const auto p = j.member("cuda")) k.cuda = cuda(*p);
     if (!k.cpu && !k.cuda) throw j.fault("has no code: expected \"pointwise\", \"cpu\" or \"cuda\"");
     return k;
   }
@@ -112,10 +98,10 @@ class Reader {
   void inputs(Kernel& k, const JsonRef& j) {
     for (const auto& [arg, value] : j.object().items()) {
       const JsonRef in = j.member(arg, value);
-      check_keys(in, {"dtype", "rank"});
+      in.check_keys({"dtype", "rank"});
       InputRule& rule = k.inputs[arg];
       each(in["dtype"], 16, [&](const JsonRef& t) { rule.dtypes.push_back(dtype(t)); });
-      if (const auto r = member(in, "rank")) rule.rank = bounded(*r, 0, 64);
+      if (const auto r = in.member("rank")) rule.rank = bounded(*r, 0, 64);
     }
   }
 
@@ -134,17 +120,17 @@ class Reader {
   }
 
   ResultRule result(const JsonRef& j) {
-    check_keys(j, {"dtype", "dtype_of", "shape", "shape_of"});
+    j.check_keys({"dtype", "dtype_of", "shape", "shape_of"});
     ResultRule r;
     r.path = j.path();
     const auto one_of = [&](const char* a, const char* b) {
       if (j.object().contains(a) == j.object().contains(b)) throw j.fault(fmt::format("expected one of \"{}\" and \"{}\"", a, b));
     };
     one_of("dtype", "dtype_of"), one_of("shape", "shape_of");
-    if (const auto p = member(j, "dtype")) r.dtype = dtype(*p);
-    if (const auto p = member(j, "dtype_of")) r.dtype_of = p->text();
-    if (const auto p = member(j, "shape_of")) r.shape_of = p->text();
-    if (const auto p = member(j, "shape")) {
+    if (const auto p = j.member("dtype")) r.dtype = dtype(*p);
+    if (const auto p = j.member("dtype_of")) r.dtype_of = p->text();
+    if (const auto p = j.member("shape_of")) r.shape_of = p->text();
+    if (const auto p = j.member("shape")) {
       if (p->size() > 64) throw p->fault(fmt::format("{} dimensions; at most 64", p->size()));
       for (size_t i = 0, n = p->size(); i < n; ++i) r.shape.push_back(formula(p->at(i)));
     }
@@ -159,7 +145,7 @@ class Reader {
     return parse_formula(j.text(), k_.file, j.path());
   }
   Formula formula_or(const JsonRef& j, std::string_view key, int64_t fallback) const {
-    const auto p = member(j, key);
+    const auto p = j.member(key);
     return p ? formula(*p) : constant_formula(fallback, j.path());
   }
 
@@ -185,20 +171,20 @@ class Reader {
   }
 
   CpuCode cpu(const JsonRef& j) {
-    check_keys(j, {"source", "object", "library", "flags", "function", "work", "grain", "scratch_bytes"});
+    j.check_keys({"source", "object", "library", "flags", "function", "work", "grain", "scratch_bytes"});
     CodeFile code;
     int given = 0;
     constexpr std::pair<const char*, CodeKind> kKinds[] = {
         {"source", CodeKind::source}, {"object", CodeKind::object}, {"library", CodeKind::library}};
     for (const auto& [key, kind] : kKinds)
-      if (const auto p = member(j, key)) {
+      if (const auto p = j.member(key)) {
         ++given;
         code.kind = kind, code.path = p->path();
         code.file = path(*p, kind == CodeKind::source ? kMostSourceBytes : kMostFileBytes);
         check_content(code, *p);
       }
     if (given != 1) throw j.fault("expected one of \"source\", \"object\" and \"library\"");
-    if (const auto f = member(j, "flags")) {
+    if (const auto f = j.member("flags")) {
       if (code.kind != CodeKind::source) throw f->fault("are for a source");
       each(*f, 32, [&](const JsonRef& flag) { code.flags.push_back(this->flag(flag)); });
     }
@@ -283,9 +269,9 @@ class Reader {
   }
 
   CudaCode cuda(const JsonRef& j) {
-    check_keys(j, {"source", "cubin", "function", "grid", "block", "shared_bytes", "scratch_bytes"});
+    j.check_keys({"source", "cubin", "function", "grid", "block", "shared_bytes", "scratch_bytes"});
     CudaCode c;
-    const auto source = member(j, "source"), cubin = member(j, "cubin");
+    const auto source = j.member("source"), cubin = j.member("cubin");
     if (source.has_value() == cubin.has_value()) throw j.fault("expected one of \"source\" and \"cubin\"");
     if (source) c.source = cuda_source(*source);
     c.function = function(j["function"]);

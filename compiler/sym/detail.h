@@ -40,11 +40,6 @@ int compare_atoms(const Atom& a, const Atom& b);
 int compare_products(const Atoms& a, const Atoms& b);  ///< higher degree first
 inline bool is_plain(const Expr& e) { return ExprFactory::rep(e).plain; }
 inline uint64_t symbol_mask(const Expr& e) { return ExprFactory::rep(e).mask; }
-inline bool symbol_in(const Atoms& atoms) {
-  for (const Atom& a : atoms)
-    if (a.kind != AtomKind::symbol) return false;
-  return true;
-}
 
 int64_t checked_add(int64_t a, int64_t b);
 int64_t checked_mul(int64_t a, int64_t b);

@@ -12,7 +12,7 @@ namespace aotc::emit::cpu {
 
 struct SourceUnit {
   std::string name;                ///< file name: "loops0_avx2.cpp"
-  std::string source;              ///< includes unit_headers()
+  std::string source;              ///< unit_source()
   std::vector<std::string> flags;  ///< unit_flags()
 };
 /// Names of the functions, an aotc_kernel_fn, and an aotc_epilogue_fn or aotc_prologue_fn, with C linkage. Instruction sets with the same

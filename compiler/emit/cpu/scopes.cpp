@@ -175,7 +175,6 @@ std::string Scopes::scalar(const Expr& e) {
 void Scopes::open_lanes(SymId lane, int segment_rank, std::string lane_text) {
   lane_ = lane;
   segment_rank_ = segment_rank;
-  lane_text_ = lane_text;
   segmented_ = false;
   quotients_.clear();
   define(lane, segment_rank + 1, std::move(lane_text));

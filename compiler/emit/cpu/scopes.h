@@ -94,7 +94,6 @@ class Scopes {
   std::map<std::string, Name> scalars_;
   std::optional<SymId> lane_;
   int segment_rank_ = 0;
-  std::string lane_text_;
   bool segmented_ = false;
   std::map<std::string, SymId> quotients_;
   std::map<std::string, std::string> tables_;  ///< by the expression in the lane

@@ -43,10 +43,4 @@ std::string unit_source(const std::vector<std::string>& functions) {
   return s;
 }
 
-std::vector<std::string> unit_headers() {
-  return {"aotc/detail/kernel_abi.h", "vec/vec.h",          "vec/vec_memory.h",        "vec/vec_turn.h",       "vec/vec_ops.h",
-          "vec/vec_math.h",           "vec/vec_math_f64.h", "vec/vec_math_circular.h", "vec/vec_math_power.h", "vec/vec_math_libm.h",
-          "vec/vec_reduce.h"};
-}
-
 }  // namespace aotc::emit::cpu

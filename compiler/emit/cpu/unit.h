@@ -15,9 +15,7 @@ inline std::vector<std::string> unit_flags(Isa isa) { return unit_flags(features
 /// Those of a unit whose results have the same bits on all machines: a sum across lanes has the order of AVX2's eight everywhere, and the
 /// compiler, which would contract vectors and the rows left over beside them unlike each other, contracts nothing.
 std::vector<std::string> reproducible_flags(std::vector<std::string> flags);
-/// The source of a unit: the includes, then the functions. Its headers are found under the names of unit_headers().
+/// The source of a unit: the includes, then the functions.
 std::string unit_source(const std::vector<std::string>& functions);
-/// Paths of the headers that a unit includes, relative to its include folder; embedded in aotc under the same names.
-std::vector<std::string> unit_headers();
 
 }  // namespace aotc::emit::cpu

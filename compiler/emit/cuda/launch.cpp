@@ -12,15 +12,6 @@ using loop::LoopKernel;
 using loop::MatmulKernel;
 using loop::ParamRole;
 
-std::string_view mapping_name(Mapping m) {
-  switch (m) {
-    case Mapping::flat: return "flat";
-    case Mapping::row: return "row";
-    case Mapping::serial: return "serial";
-  }
-  return "?";
-}
-
 namespace {
 
 void add_symbols(const Expr& e, const SymTable& syms, std::set<SymId>& out) {

@@ -15,7 +15,6 @@ enum class Mapping : uint8_t {
   serial,  ///< a thread an outer point, or several neighbours; the inner points in order (scans; reductions whose loads run along the
            ///< outer loop)
 };
-std::string_view mapping_name(Mapping m);
 
 struct LoopLaunch {
   Mapping mapping = Mapping::flat;
