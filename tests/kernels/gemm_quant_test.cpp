@@ -4,14 +4,19 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-#include "aotc/detail/quant_abi.h"
+#include "aotc/detail/parts_abi.h"
 #include "kernels/cpu/pack.h"
 #include "support.h"
+
+extern "C" void aotc_gemm_unpack_parts_f32_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
 
 const std::vector<Entry> kEntries = entries("gemm_quant"), kUnpacking = entries("gemm_unpack");
+/// In tile registers.
+const std::vector<Entry> kInParts = {entry("gemm_unpack_parts", DType::f32, "amx"),
+                                     {"avx512", DType::f32, aotc_gemm_unpack_parts_f32_amx_emulated}};
 
 struct Case {
   int64_t b0 = 1, b1 = 1, m = 1, n = 1, k = 1;
@@ -21,6 +26,7 @@ struct Case {
   int segments = 1, mc = 8, nc = 64;
   int kp = 0;             ///< 0: gemm_quant; else gemm_unpack, k packed at once
   int register_rows = 6;  ///< of gemm_unpack
+  bool parts = false;     ///< gemm_unpack_parts
 };
 
 /// The config of either kernel, and the scratch that it asks for.
@@ -45,6 +51,7 @@ class Config {
     const int64_t depth = (c.k + AOTC_QUANT_BLOCK - 1) / AOTC_QUANT_BLOCK * AOTC_QUANT_BLOCK;
     config = &unpack_;
     scratch_bytes = aotc_gemm_scratch_bytes(&g, depth, 4) + aotc_gemm_unpack_bytes(&g, depth);
+    if (c.parts) scratch_bytes = std::max(scratch_bytes, aotc_gemm_parts_scratch_bytes(&g, c.k) + AOTC_GEMM_PARTS_ROOM);
     if (made) scratch_bytes += aotc_gemm_prologue_bytes(&g, depth, 4, 1, 0);
   }
   Config(const Config&) = delete;
@@ -182,8 +189,21 @@ TEST_CASE("gemm_unpack against fp64, every number of rows", "[gemm]") {
     }
 }
 
+TEST_CASE("gemm_unpack_parts against fp64, every number of rows", "[gemm]") {
+  std::mt19937 rng(13);
+  for (const Entry& e : kInParts)
+    for (int i = 0; i < 260; ++i) {
+      Case c = drawn(rng);
+      c.m = i < 70 ? i : static_cast<int64_t>(rng() % 150);
+      c.kp = std::array{32, 64, 256, 320, 512, 1024}[rng() % 6];
+      c.parts = true;
+      if (i % 4 == 0) c.segments = 1, c.kp = 1024, c.nc = 160, c.m = 96 + i % 40;  // the weight is split once for all rows
+      check(e, c, rng);
+    }
+}
+
 TEST_CASE("few-bit products keep infinities and NaN visible", "[gemm]") {
-  const auto bad_row = [](const Entry& e, int kp, double bad, int64_t m) {
+  const auto bad_row = [](const Entry& e, int kp, double bad, int64_t m, bool parts = false) {
     if (!runs_here(e.isa)) return;
     INFO(e.isa << " kp " << kp << " rows " << m);
     Buffer a(m * 64, DType::f32), scales(2 * 16, DType::bf16), panels(aotc::kernels::quant_panel_bytes(64, 16, 8), DType::i8);
@@ -197,7 +217,7 @@ TEST_CASE("few-bit products keep infinities and NaN visible", "[gemm]") {
     sizes.insert(sizes.end(), {0, 16});
     const aotc_epilogue_fn epilogues[1] = {store_tile<0>};
     Case c;
-    c.m = m, c.n = 16, c.k = 64, c.mc = 32, c.nc = 32, c.kp = kp;
+    c.m = m, c.n = 16, c.k = 64, c.mc = 64, c.nc = 32, c.kp = kp, c.parts = parts;
     const Config cfg(c, epilogues, nullptr);
     std::vector<double> out(static_cast<size_t>(m * 16));
     std::vector<int32_t> writes(out.size(), 0);
@@ -212,6 +232,7 @@ TEST_CASE("few-bit products keep infinities and NaN visible", "[gemm]") {
   };
   for (const double bad : {double(INFINITY), double(NAN)}) {
     for (const Entry& e : kEntries) bad_row(e, 0, bad, 3);
+    for (const Entry& e : kInParts) bad_row(e, 64, bad, 40, true);
     for (const Entry& e : kUnpacking)
       for (const int64_t m : {3, 30}) bad_row(e, 64, bad, m);
   }

@@ -13,6 +13,7 @@
 extern "C" void aotc_gemm_tiles_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_gemm_held_bf16_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 extern "C" void aotc_gemm_parts_f32_amx_emulated(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_gemm_bf16w_parts_f32_amx_emulated(const aotc_kargs*, int64_t, int64_t);
 
 namespace kernel_test {
 namespace {
@@ -25,17 +26,25 @@ const Entry kPartsReal = entry("gemm_parts", DType::f32, "amx");
 const Entry kPartsEmulated = {"avx512", DType::f32, aotc_gemm_parts_f32_amx_emulated};
 const std::vector<Entry> kDots = entries("gemm_dots");
 const std::vector<Entry> kStrassen = entries("gemm_strassen");
-const std::vector<Entry> kHalfWeights = entries("gemm_bf16w");
+const Entry kHalfPartsReal = entry("gemm_bf16w_parts", DType::f32, "amx");
+const Entry kHalfPartsEmulated = {"avx512", DType::f32, aotc_gemm_bf16w_parts_f32_amx_emulated};
+const std::vector<Entry> kHalfWeights = [] {
+  std::vector<Entry> all = entries("gemm_bf16w");
+  all.insert(all.end(), {kHalfPartsReal, kHalfPartsEmulated});
+  return all;
+}();
 const std::vector<Entry> kEntries = [] {
   std::vector<Entry> all = entries("gemm");
   all.insert(all.end(), {kTilesReal, kTilesEmulated});
-  all.insert(all.end(), kHalfWeights.begin(), kHalfWeights.end());
+  const std::vector<Entry> half = entries("gemm_bf16w");
+  all.insert(all.end(), half.begin(), half.end());
   return all;
 }();
 bool is_of(const std::vector<Entry>& all, const Entry& e) {
   return std::any_of(all.begin(), all.end(), [&](const Entry& x) { return x.fn == e.fn; });
 }
-bool in_parts(const Entry& e) { return e.fn == kPartsReal.fn || e.fn == kPartsEmulated.fn; }
+const std::vector<Entry> kInParts = {kPartsReal, kPartsEmulated, kHalfPartsReal, kHalfPartsEmulated};
+bool in_parts(const Entry& e) { return is_of(kInParts, e); }
 bool held(const Entry& e) { return e.fn == kHeldReal.fn || e.fn == kHeldEmulated.fn; }
 bool half_weights(const Entry& e) { return is_of(kHalfWeights, e); }
 
@@ -169,7 +178,7 @@ std::vector<double> check(const Entry& e, const Case& c, std::mt19937& rng) {
     scratch_bytes += aotc_gemm_prologue_bytes(&cfg, c.k, acc_bytes, c.make_a, c.make_b);
   if (e.fn == kTilesReal.fn || e.fn == kTilesEmulated.fn) scratch_bytes = std::max(scratch_bytes, aotc_gemm_tiles_scratch_bytes(&cfg, c.k));
   if (held(e)) scratch_bytes = std::max(scratch_bytes, aotc_gemm_held_scratch_bytes(&cfg, c.k));
-  if (in_parts(e)) scratch_bytes = std::max(scratch_bytes, aotc_gemm_parts_scratch_bytes(&cfg, c.k));
+  if (in_parts(e)) scratch_bytes = std::max(scratch_bytes, aotc_gemm_parts_scratch_bytes(&cfg, c.k) + AOTC_GEMM_PARTS_ROOM);
   if (c.make_a) cfg.a_ptr = -1;
   if (c.make_b) cfg.b_ptr = -1;
   Scratch scratch(scratch_bytes);
@@ -454,7 +463,7 @@ Case around_parts(std::mt19937& rng) {
 
 TEST_CASE("gemm of numbers in three parts against fp64", "[gemm]") {
   std::mt19937 rng(23);
-  for (const Entry& e : {kPartsReal, kPartsEmulated})
+  for (const Entry& e : kInParts)
     for (int i = 0; i < 150; ++i) check(e, around_parts(rng), rng);
 }
 
@@ -494,14 +503,15 @@ TEST_CASE("what has no parts is summed as float32 is", "[gemm]") {
   const double inf = std::numeric_limits<double>::infinity(), none = std::numeric_limits<double>::quiet_NaN();
   const Entry plain = entry("gemm", DType::f32, "avx512");
   if (!runs_here(plain.isa)) return;
+  const Entry half = entry("gemm_bf16w", DType::f32, "avx512");
   std::mt19937 rng(31);
-  for (const Entry& e : {kPartsReal, kPartsEmulated})
+  for (const Entry& e : kInParts)
     for (int i = 0; i < 60; ++i) {
       Case c = around_parts(rng);
       if (!runs_here(e.isa)) continue;
       c.special = i % 2 ? std::vector<double>{inf} : std::vector<double>{inf, -inf, none};
       std::mt19937 same = rng;
-      const std::vector<double> parts = check(e, c, rng), whole = check(plain, c, same);
+      const std::vector<double> parts = check(e, c, rng), whole = check(half_weights(e) ? half : plain, c, same);
       size_t other = 0;
       for (size_t at = 0; at < parts.size(); ++at) {
         const bool alike = std::isfinite(whole[at]) ? std::fabs(parts[at] - whole[at]) <= 1e-5 * std::fabs(whole[at]) + 1e-3
@@ -515,16 +525,17 @@ TEST_CASE("what has no parts is summed as float32 is", "[gemm]") {
 
 TEST_CASE("numbers too small for three parts are summed as float32 is", "[gemm]") {
   const Entry plain = entry("gemm", DType::f32, "avx512");
+  const Entry half = entry("gemm_bf16w", DType::f32, "avx512");
   if (!runs_here(plain.isa)) return;
   std::mt19937 rng(41);
-  for (const Entry& e : {kPartsReal, kPartsEmulated})
+  for (const Entry& e : kInParts)
     for (int exponent : {-100, -112, -120, -126, -132})
       for (int i = 0; i < 8; ++i) {
         Case c = around_parts(rng);
         if (!runs_here(e.isa)) continue;
         c.exponent = exponent;
         std::mt19937 same = rng;
-        const std::vector<double> parts = check(e, c, rng), whole = check(plain, c, same);
+        const std::vector<double> parts = check(e, c, rng), whole = check(half_weights(e) ? half : plain, c, same);
         double worst = 0, most = 0;
         for (size_t at = 0; at < parts.size(); ++at)
           worst = std::max(worst, std::fabs(parts[at] - whole[at])), most = std::max(most, std::fabs(whole[at]));

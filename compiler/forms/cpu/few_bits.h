@@ -26,6 +26,22 @@ struct FewBitsBlock {
   }
 };
 
+/// A form of float32 rows and a weight of few bits, or bf16, in panels of its own. Base: a ProductForm.
+template <class Base>
+class OfFewBits : public Base {
+ protected:
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::MatmulKernel& k, const Choice&) const override {
+    return std::pair(k.b_quantised->values, few_bits_panels(k));
+  }
+  std::string symbol(const loop::MatmulKernel&) const override { return entry_of(this->name(), DType::f32); }
+  std::optional<Panels> panels(const loop::MatmulKernel& k, const Choice&) const override { return few_bits_panels(k); }
+};
+/// The definition of an aotc_gemm_unpack_config.
+std::string unpack_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, int register_rows, Isa isa,
+                          const std::string& name);
+/// Bytes a thread of gemm_unpack.
+Expr unpack_scratch(const loop::MatmulKernel& k, const aotc_gemm_config& g);
+
 /// Whether the product may round its rows to 8 bits, and sums of bytes hold it.
 Fit fits_int8_rows(const loop::MatmulKernel& k, const Site& s);
 std::string int8_contract(const loop::MatmulKernel& k, const Site& s);

@@ -4,6 +4,7 @@
 
 #include "aotc/detail/quant_abi.h"
 #include "forms/cpu/cost.h"
+#include "forms/cpu/few_bits.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
 #include "forms/cpu/scratch.h"
@@ -166,21 +167,16 @@ class Gemm : public ProductForm {
 };
 
 /// Float32 rows, a weight of few bits in panels of its own.
-class GemmFewBits : public Gemm {
+class GemmFewBits : public OfFewBits<Gemm> {
  public:
   bool takes_runs() const override { return false; }
 
  protected:
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const MatmulKernel& k, const Choice&) const override {
-    return std::pair(k.b_quantised->values, few_bits_panels(k));
-  }
   ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const override {
     ProductSizes c = Gemm::sizes(k, syms);
     c.b_constant = true, c.b_made = false, c.b_rows_contiguous = true;
     return c;
   }
-  std::string symbol(const MatmulKernel&) const override { return entry_of(name(), DType::f32); }
-  std::optional<Panels> panels(const MatmulKernel& k, const Choice&) const override { return few_bits_panels(k); }
 };
 
 /// Float32 rows, a bf16 weight: it is widened in registers, so that memory brings half the bytes.
@@ -266,17 +262,10 @@ class GemmUnpack final : public GemmFewBits {
     return fmt::format("int{} g{} {}", k.b_quantised->bits, k.b_quantised->group, Gemm::contract(k, s));
   }
   aotc_gemm_config gemm_config(const MatmulKernel&, const Choice& c) const override { return config_of(unpack<UnpackTile>(c), true); }
-  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
-    const int64_t depth = ceil_div(*k.k.as_const(), AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
-    return gemm_scratch(g, depth, 4, k.a.prologue.has_value(), false) + aotc_gemm_unpack_bytes(&g, depth);
-  }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override { return unpack_scratch(k, g); }
   std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
                      const std::string& name) const override {
-    ConfigText c("aotc_gemm_unpack_config", name);
-    c.nested("product", product_members(kernel, k, gemm_config(k, choice), isa, name));
-    add_few_bits(c, kernel, k);
-    c.add("register_rows", unpack<UnpackTile>(choice).register_rows);
-    return c.str();
+    return unpack_config(kernel, k, gemm_config(k, choice), unpack<UnpackTile>(choice).register_rows, isa, name);
   }
 
  private:
@@ -304,6 +293,20 @@ class GemmUnpack final : public GemmFewBits {
 };
 
 }  // namespace
+
+std::string unpack_config(const loop::Kernel& kernel, const MatmulKernel& k, const aotc_gemm_config& g, int register_rows, Isa isa,
+                          const std::string& name) {
+  ConfigText c("aotc_gemm_unpack_config", name);
+  c.nested("product", product_members(kernel, k, g, isa, name));
+  add_few_bits(c, kernel, k);
+  c.add("register_rows", register_rows);
+  return c.str();
+}
+
+Expr unpack_scratch(const MatmulKernel& k, const aotc_gemm_config& g) {
+  const int64_t depth = ceil_div(*k.k.as_const(), AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
+  return gemm_scratch(g, depth, 4, k.a.prologue.has_value(), false) + aotc_gemm_unpack_bytes(&g, depth);
+}
 
 const Form& gemm_unpack() { return instance<GemmUnpack>(); }
 

@@ -1,5 +1,5 @@
 // aotc_gemm_parts: float32 products with a weight in panels by the tile registers of AMX, each number as three of bf16
-// (kernels/cpu/gemm_parts.h).
+// (kernels/cpu/gemm_parts.h); aotc_gemm_unpack_parts and aotc_gemm_bf16w_parts: the same with weights of few bits and bf16.
 //
 // Error against fp64 beside gemm's, random data: 0.6 with 512 of k whose parts are kept at once, 0.75 to 0.9 with 1024.
 #include <algorithm>
@@ -7,8 +7,10 @@
 
 #include "aotc/detail/parts_abi.h"
 #include "forms/cpu/cost.h"
+#include "forms/cpu/few_bits.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
+#include "forms/cpu/scratch.h"
 #include "forms/cpu/tile_cost.h"
 
 namespace aotc::forms::cpu {
@@ -44,7 +46,13 @@ bool keeps(const Blocks& t, const ProductSizes& c) {
   return c.segments == 1 && c.n <= t.nc && c.m >= AOTC_GEMM_PARTS_KEPT_ROWS && aotc_gemm_parts_can_keep(&config, c.k);
 }
 
-Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
+/// Bytes of a number of the weight, cycles that make it float32, of the time of all products those that are left.
+struct WeightCost {
+  double bytes = 4, made = 0, products = 1;
+};
+
+Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t,
+                   const WeightCost& weight) {
   Candidate r{pack(form, t), Fit::yes(), 0};
   r.fit = fits_scratch(scratch_of(config_of(t), c.k, kernel.a.prologue.has_value()));
   if (!r.fit) return r;
@@ -54,17 +62,17 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
   const int64_t chunks = ceil_div(depth, chunk), tiles = ceil_div(rows, 16),
                 tile_rows = std::max<int64_t>(8, ceil_div(rows, tiles)) * tiles;
   const double blocks = static_cast<double>(c.batch * m_blocks), cols = static_cast<double>(ceil_div(c.n, 16) * 16 * c.segments);
-  const double weights = cols * static_cast<double>(depth), products = blocks * static_cast<double>(tile_rows) * weights;
+  const double weights = cols * static_cast<double>(depth), products = weight.products * blocks * static_cast<double>(tile_rows) * weights;
   double cycles = 0;
   if (keeps(t, c)) {
     cycles = products * u.parts_kept_mac + static_cast<double>(c.batch * c.m * depth) * u.parts_kept_row_split;
-    cycles += weights * u.parts_lone_split * static_cast<double>(std::min<int64_t>(machine.cores, m_blocks));
+    cycles += weights * (u.parts_lone_split + weight.made) * static_cast<double>(std::min<int64_t>(machine.cores, m_blocks));
     cycles += blocks * static_cast<double>(ceil_div(rows, 32) * ceil_div(c.n, int64_t{AOTC_PANEL_N})) * u.parts_sums;
   } else {
     cycles = products * u.parts_mac;
     if (static_cast<double>(chunk * (rows + AOTC_PANEL_N) * 6) > u.parts_l2_share * static_cast<double>(machine.l2_bytes))
       cycles *= u.parts_beyond_l2;
-    cycles += blocks * weights * (rows > 16 ? u.parts_split : u.parts_lone_split);
+    cycles += blocks * weights * ((rows > 16 ? u.parts_split : u.parts_lone_split) + weight.made);
     if (ceil_div(rows, 32) == 2) cycles *= u.parts_two_blocks;
     // Rows stay split for the units that follow where one chunk is all of k.
     const int64_t makers = chunks > 1 ? n_blocks : std::min<int64_t>(machine.cores, n_blocks);
@@ -76,12 +84,12 @@ Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSi
             u.epilogue_call * blocks * cols / double{AOTC_PANEL_N} * static_cast<double>(ceil_div(rows, 32));
   cycles +=
       epilogue_cycles(static_cast<double>(c.m * c.batch), cols, {32, AOTC_PANEL_N, 1024}, 4, lanes_of(c.dtype, machine).width, machine);
-  cycles += again_cycles(c.n * c.k * c.segments * 4, c.batch, m_blocks - 1, machine);
+  cycles += again_cycles(static_cast<int64_t>(static_cast<double>(c.n * c.k * c.segments) * weight.bytes), c.batch, m_blocks - 1, machine);
   r.cost_ns = shared_ns(cycles, units, machine);
   return r;
 }
 
-class GemmParts final : public ProductForm {
+class GemmParts : public ProductForm {
  public:
   std::string_view name() const override { return "gemm_parts"; }
   bool by_rows() const override { return true; }
@@ -92,7 +100,9 @@ class GemmParts final : public ProductForm {
     if (k.ordered) return refuse("its sums are not in the order of k");
     if (k.in != DType::f32) return refuse("{}: numbers in three parts are float32", dtype_name(k.in));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
-    if (k.b_quantised || !product_panels(k, true)) return refuse("b is no float32 weight that can be stored in panels");
+    if (const Fit b = takes_weight(k); !b) return b;
+    if (k.b_quantised && s.syms.interval(k.m).max <= AOTC_GEMM_PARTS_FEW_ROWS)
+      return refuse("more than {} rows", int{AOTC_GEMM_PARTS_FEW_ROWS});
     const auto depth = k.k.as_const();
     if (!depth || *depth == 0) return refuse("k has no fixed size");
     const ProductSizes c = product_sizes(k, s.syms);
@@ -114,7 +124,7 @@ class GemmParts final : public ProductForm {
       for (int nc : ncs)
         for (int kp : {1024, 512})
           if ((kp == 1024 || c.k > kp) && (nc == 32 || !varies || ceil_div(c.n, nc) >= 2 * s.machine.cores))
-            all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc, kp}));
+            all.push_back(estimate(*this, kernel, c, s.machine, {mc, nc, kp}, cost_of(kernel, cpu_costs(s.machine))));
     return all;
   }
 
@@ -122,10 +132,58 @@ class GemmParts final : public ProductForm {
   Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
     return scratch_of(g, *k.k.as_const(), k.a.prologue.has_value());
   }
+  virtual Fit takes_weight(const MatmulKernel& k) const {
+    return !k.b_quantised && product_panels(k, true) ? Fit::yes() : refuse("b is no float32 weight that can be stored in panels");
+  }
+  virtual WeightCost cost_of(const MatmulKernel&, const CpuCosts&) const { return {}; }
+};
+
+/// A weight of few bits, whose panels are unpacked while they are split.
+class GemmUnpackParts final : public OfFewBits<GemmParts> {
+ public:
+  std::string_view name() const override { return "gemm_unpack_parts"; }
+
+ protected:
+  Fit takes_weight(const MatmulKernel& k) const override {
+    return k.b_quantised && k.b_quantised->bits != 16 ? fits_few_bits(k) : Fit{false, ""};
+  }
+  WeightCost cost_of(const MatmulKernel& k, const CpuCosts& u) const override {
+    return {static_cast<double>(k.b_quantised->bits) / 8, u.parts_unpack, 1};
+  }
+  std::string contract(const MatmulKernel& k, const Site& s) const override {
+    return fmt::format("int{} g{} {}", k.b_quantised->bits, k.b_quantised->group, GemmParts::contract(k, s));
+  }
+  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& c, Isa isa, const std::string& name) const override {
+    return unpack_config(kernel, k, gemm_config(k, c), 0, isa, name);
+  }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
+    return max(unpack_scratch(k, g), GemmParts::scratch(k, g) + AOTC_GEMM_PARTS_ROOM);
+  }
+};
+
+/// A bf16 weight, whose numbers are one part each.
+class GemmHalfParts final : public OfFewBits<GemmParts> {
+ public:
+  std::string_view name() const override { return "gemm_bf16w_parts"; }
+
+ protected:
+  Fit takes_weight(const MatmulKernel& k) const override {
+    return k.b_quantised && k.b_quantised->bits == 16 ? fits_few_bits(k) : Fit{false, ""};
+  }
+  WeightCost cost_of(const MatmulKernel&, const CpuCosts& u) const override { return {2, u.parts_widen, u.parts_of_halves}; }
+  std::string contract(const MatmulKernel& k, const Site& s) const override { return "bf16w " + GemmParts::contract(k, s); }
+  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
+    const Expr alone = gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), false) + widened_bytes(true, DType::bf16);
+    return max(alone, GemmParts::scratch(k, g) + AOTC_GEMM_PARTS_ROOM);
+  }
 };
 
 }  // namespace
 
 const Form& gemm_parts() { return instance<GemmParts>(); }
+
+const Form& gemm_unpack_parts() { return instance<GemmUnpackParts>(); }
+
+const Form& gemm_bf16w_parts() { return instance<GemmHalfParts>(); }
 
 }  // namespace aotc::forms::cpu

@@ -1,6 +1,7 @@
 #pragma once
-// Products of float32 with a weight by tile registers, each number as three of bf16 (parts.h): aotc_gemm_parts_f32 of
-// aotc/detail/parts_abi.h.
+// Products of float32 with a weight by tile registers, each number as three of bf16 (parts.h): aotc_gemm_parts_f32, and by weights of few
+// bits or bf16 aotc_gemm_unpack_parts_f32 and aotc_gemm_bf16w_parts_f32 of aotc/detail/parts_abi.h: 32 of k of a panel at a time are made
+// float32 before they are split; a number of bf16 is its first part alone, so that three of the six products are left.
 //
 // Panels outermost: a unit's rows are split once, a panel of the weight while its first block of rows is multiplied: a step ahead, so that
 // vectors work beside tiles; asking for it ahead of that only takes their place in the queues. Where k is longer than a chunk, sums of the
@@ -14,15 +15,82 @@
 #include "aotc/detail/parts_abi.h"
 #include "finish.h"
 #include "gemm_units.h"
+#include "gemm_unpack.h"
 #include "parts.h"
 #include "tiny_rows.h"
 
 extern "C" void aotc_gemm_f32_avx512(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_gemm_unpack_f32_avx512(const aotc_kargs*, int64_t, int64_t);
+extern "C" void aotc_gemm_bf16w_f32_avx512(const aotc_kargs*, int64_t, int64_t);
 
 namespace {
 
+// The weights. kCount: parts of a number. few(): the product of few rows. panel(): of AOTC_PANEL_N columns from column `column` of all
+// panels on, which is column `n` of the product, and of the batch element `offset` elements from the first. Panel::rows(k0, kn, room): kn
+// values of k from k0 on, at most a step's, as float32 [kn][AOTC_PANEL_N]; room: of a step.
+
+struct PlainWeight {
+  static constexpr int64_t kCount = kParts;
+  static constexpr auto few = aotc_gemm_f32_avx512;
+  struct Panel {
+    const float* at;
+    const float* rows(int64_t k0, int64_t, float*) const { return at + k0 * AOTC_PANEL_N; }
+  };
+  const float* b;
+  int64_t k;
+  explicit PlainWeight(const aotc_kargs* x)
+      : b(static_cast<const float*>(x->ptr[static_cast<const aotc_gemm_config*>(x->config)->b_ptr])), k(x->size[AOTC_GEMM_K]) {}
+  Panel panel(int64_t offset, int64_t column, int64_t) const { return {b + offset + column * k}; }
+};
+
+/// Pairs of k are interleaved.
+struct HalfWeight {
+  static constexpr int64_t kCount = 1;
+  static constexpr auto few = aotc_gemm_bf16w_f32_avx512;
+  struct Panel {
+    const char* at;
+    const float* rows(int64_t k0, int64_t kn, float* room) const {
+      const __m512i upper = _mm512_set1_epi32(static_cast<int>(kUpper));
+      for (int64_t i = 0; i < kn; i += 2)
+        for (int64_t v = 0; v < AOTC_PANEL_N; v += kTileCols) {
+          const __m512i pair = _mm512_loadu_si512(at + ((k0 + i) * AOTC_PANEL_N + 2 * v) * 2);
+          _mm512_storeu_si512(room + i * AOTC_PANEL_N + v, _mm512_slli_epi32(pair, 16));
+          _mm512_storeu_si512(room + (i + 1) * AOTC_PANEL_N + v, _mm512_and_si512(pair, upper));
+        }
+      return room;
+    }
+  };
+  const char* b;
+  int64_t depth;
+  explicit HalfWeight(const aotc_kargs* x)
+      : b(static_cast<const char*>(x->ptr[static_cast<const aotc_gemm_config*>(x->config)->b_ptr])),
+        depth((x->size[AOTC_GEMM_K] + 1) / 2 * 2) {}
+  Panel panel(int64_t offset, int64_t column, int64_t) const { return {b + (offset + column * depth) * 2}; }
+};
+
+/// One matrix of 8 or 4 bits (aotc_gemm_unpack_config).
+template <int kBits>
+struct UnpackedWeight {
+  static constexpr int64_t kCount = kParts;
+  static constexpr auto few = aotc_gemm_unpack_f32_avx512;
+  struct Panel {
+    UnpackPanel<kBits> of;
+    const float* rows(int64_t k0, int64_t kn, float* room) const {
+      of.unpack(k0, kn, 0, AOTC_PANEL_N / kLanes, room);
+      return room;
+    }
+  };
+  UnpackSource<kBits> source;
+  explicit UnpackedWeight(const aotc_kargs* x) : source(x) {}
+  Panel panel(int64_t, int64_t column, int64_t n) const { return {source.panel(column, n, 0)}; }
+};
+static_assert(kTileK == kBlock && AOTC_PANEL_N == 2 * kLanes);
+
+template <class Weight>
 class GemmParts {
   using Unit = GemmUnits::Unit;
+  using Panel = typename Weight::Panel;
+  static constexpr int64_t kCount = Weight::kCount;
   static constexpr int64_t kPassing = 2, kAll = int64_t{1} << 40;  ///< steps
   static constexpr int64_t kSlice = 8;                             ///< rows that are consumed at once
 
@@ -31,7 +99,8 @@ class GemmParts {
   const int64_t* size_;
   GemmUnits units_;
   int64_t k_, chunk_;
-  float *sums_, *added_, *rows_made_;
+  Weight weight_;
+  float *sums_, *added_, *rows_made_, *room_;  ///< room_: of a step of a panel
   char *a_, *b_;
   int64_t a_key_ = -1, height_ = 0;  ///< rows of a tile
   Finish finish_;                    // of finish_segment_
@@ -55,12 +124,12 @@ class GemmParts {
 
  public:
   explicit GemmParts(const aotc_kargs* args)
-      : args_(args), cfg_(static_cast<const aotc_gemm_config*>(args->config)), size_(args->size), units_(args) {
+      : args_(args), cfg_(static_cast<const aotc_gemm_config*>(args->config)), size_(args->size), units_(args), weight_(args) {
     k_ = size_[AOTC_GEMM_K], chunk_ = aotc_gemm_parts_chunk(cfg_, k_);
     const aotc_gemm_parts_rooms r = aotc_gemm_parts_rooms_of(cfg_, k_);
     a_ = static_cast<char*>(args->scratch), b_ = a_ + r.rows;
     sums_ = reinterpret_cast<float*>(b_ + r.panel), added_ = reinterpret_cast<float*>(b_ + r.panel + r.sums);
-    rows_made_ = added_ + kTileSums;
+    rows_made_ = added_ + kTileSums, room_ = rows_made_ + kTileRows * (chunk_ + kTileCols);
   }
 
   void run(int64_t begin, int64_t end) {
@@ -84,10 +153,14 @@ class GemmParts {
     return static_cast<const float*>(args_->ptr[cfg_->a_ptr]) + size_[AOTC_GEMM_A_BASE] + u.batch / b1 * size_[AOTC_GEMM_A_B0] +
            u.batch % b1 * size_[AOTC_GEMM_A_B1] + u.m0 * size_[AOTC_GEMM_A_RS];
   }
-  const float* b_at(const Unit& u) const {
+  int64_t b_offset(const Unit& u) const {
     const int64_t b1 = size_[AOTC_GEMM_B1];
-    return static_cast<const float*>(args_->ptr[cfg_->b_ptr]) + size_[AOTC_GEMM_B_BASE] + u.batch / b1 * size_[AOTC_GEMM_B_B0] +
-           u.batch % b1 * size_[AOTC_GEMM_B_B1] + (units_.panel_columns_before(u.segment) + u.n0) * k_;
+    return size_[AOTC_GEMM_B_BASE] + u.batch / b1 * size_[AOTC_GEMM_B_B0] + u.batch % b1 * size_[AOTC_GEMM_B_B1];
+  }
+  /// From column `col` of the unit on.
+  Panel panel_at(const Unit& u, int64_t col) const {
+    const int64_t column = u.n0 + col;
+    return weight_.panel(b_offset(u), units_.panel_columns_before(u.segment) + column, units_.segment_begin(u.segment) + column);
   }
 
   /// Some rows of A as numbers, `*pitch` apart: where they lie, or made in rows_made_. At most 16.
@@ -182,13 +255,15 @@ class GemmParts {
   }
   /// Of rows that are ready: sums of one panel.
   void sum_numbers(const Unit& u, int64_t row, int64_t rows, int64_t col, float* sums, int64_t ld) {
+    const Panel panel = panel_at(u, col);
     for (int64_t i = 0; i < rows; ++i) {
       __m512 even = _mm512_setzero_ps(), odd = even, tiny_even = even, tiny_odd = even;
       for (int64_t k0 = 0; k0 < k_; k0 += chunk_) {
         int64_t pitch = 0;
         const int64_t kn = min_of(chunk_, k_ - k0);
-        const float *a = numbers(u, row + i, 1, k0, kn, &pitch), *b = b_at(u) + col * k_ + k0 * AOTC_PANEL_N;
+        const float *a = numbers(u, row + i, 1, k0, kn, &pitch), *b = nullptr;
         for (int64_t k = 0; k < kn; ++k, b += AOTC_PANEL_N) {
+          if (k % kTileK == 0) b = panel.rows(k0 + k, min_of(kTileK, kn - k), room_);
           u32 bits;
           __builtin_memcpy(&bits, a + k, 4);
           if ((bits & 0x7fffffff) - 1 < kTinyBits - 1) {
@@ -224,17 +299,17 @@ class GemmParts {
     r.row += n, r.rows -= n, r.sums += n * r.ld;
   }
 
-  /// A block over kn of k. panel: what is to be split, or null where b_ has it. kept: steps of the panel that stay in b_, a power of two or
-  /// all.
+  /// A block over kn of k from k0 on. panel: what is to be split, or null where b_ has it. kept: steps of the panel that stay in b_, a
+  /// power of two or all.
   template <bool kTwo, bool kWide>
-  void block(const char* a0, const char* a1, const float* panel, int64_t kn, int64_t kept, float* sums, int64_t ld) {
+  void block(const char* a0, const char* a1, const Panel* panel, int64_t k0, int64_t kn, int64_t kept, float* sums, int64_t ld) {
     const int64_t steps = tile_steps(kn), due = ready_.rows;
     const int64_t slice = max_of(kSlice, ceil_div(due, max_of<int64_t>(1, steps)));
     const int64_t every = max_of<int64_t>(1, steps * slice / max_of<int64_t>(1, due));
-    PartTiles<kTwo, kWide> t{tiles_};
+    PartTiles<kTwo, kWide, kCount> t{tiles_};
     t.begin();
-    const auto from = [&](int64_t s) { return panel + s * kTileK * AOTC_PANEL_N; };
-    if (panel && steps) split_panel_step<Pairs::neighbours>(panel, min_of(kTileK, kn), b_);
+    const auto from = [&](int64_t s) { return panel->rows(k0 + s * kTileK, min_of(kTileK, kn - s * kTileK), room_); };
+    if (panel && steps) split_panel_step<Pairs::neighbours, kCount>(from(0), min_of(kTileK, kn), b_);
     int64_t left = every;
     for (int64_t s = 0; s < steps; ++s, a0 += kRowStepBytes, a1 += kRowStepBytes) {
       const char* at = b_ + (s & (kept - 1)) * kPanelStepBytes;
@@ -242,10 +317,10 @@ class GemmParts {
       if (panel && (s + 2) * kTileK <= kn) {
         const float* src = from(s + 1);
         t.step(
-            a0, a1, at, [&](auto which) __attribute__((always_inline)) { split_sixth(which, src, next); });
+            a0, a1, at, [&](auto which) __attribute__((always_inline)) { split_sixth<kCount>(which, src, next); });
       } else {
         t.step(a0, a1, at, [](auto) {});
-        if (panel && s + 1 < steps) split_panel_step<Pairs::neighbours>(from(s + 1), kn - (s + 1) * kTileK, next);
+        if (panel && s + 1 < steps) split_panel_step<Pairs::neighbours, kCount>(from(s + 1), kn - (s + 1) * kTileK, next);
       }
       if (--left == 0) left = every, consume(min_of(slice, ready_.rows));
     }
@@ -259,29 +334,30 @@ class GemmParts {
     const int64_t block_rows = 2 * height_;
     const bool one = k_ <= chunk_;  // chunk
     if (!one) consume(ready_.rows);
-    const float* b = b_at(u);
     for (int64_t k0 = 0; k0 == 0 || k0 < k_; k0 += chunk_) {
       const int64_t kn = min_of(chunk_, k_ - k0);
       if (!one || a_key_ != units_.a_key(u)) split_rows(u, k0, kn);
       a_key_ = one ? units_.a_key(u) : -1;
       const int64_t band = tile_steps(kn) * kRowStepBytes;
-      for (int64_t col = 0; col < cols; col += AOTC_PANEL_N)
+      for (int64_t col = 0; col < cols; col += AOTC_PANEL_N) {
+        const Panel panel = panel_at(u, col);
         for (int64_t row = 0; row < rows; row += block_rows) {
           const bool two = rows - row > height_, both = cols - col > kTileCols;
           const int64_t ld = one ? int64_t{AOTC_PANEL_N} : wide;
           float* sums = one ? sums_ + turn_ * kTileSums : sums_ + row * wide + col;
           const char* at = a_ + row / height_ * band;
-          const float* panel = row == 0 ? b + col * k_ + k0 * AOTC_PANEL_N : nullptr;
           const auto run = two    ? both ? &GemmParts::block<true, true> : &GemmParts::block<true, false>
                               : both ? &GemmParts::block<false, true>
                                   : &GemmParts::block<false, false>;
           float* to = k0 == 0 ? sums : added_;
-          (this->*run)(at, two ? at + band : at, panel, kn, rows > block_rows ? kAll : kPassing, to, k0 == 0 ? ld : int64_t{AOTC_PANEL_N});
+          (this->*run)(at, two ? at + band : at, row == 0 ? &panel : nullptr, k0, kn, rows > block_rows ? kAll : kPassing, to,
+                       k0 == 0 ? ld : int64_t{AOTC_PANEL_N});
           if (k0 > 0) add(min_of(rows - row, block_rows), both ? 2 : 1, sums, ld);
           if (k0 + kn < k_) continue;
           ready_ = {u, sums, ld, row, min_of(rows - row, block_rows), col, min_of<int64_t>(cols - col, AOTC_PANEL_N)};
           turn_ ^= 1;
         }
+      }
     }
   }
 
@@ -326,7 +402,7 @@ class GemmParts {
   void kept_block(const char* a0, const char* a1, const char* b, int64_t ahead, float* sums) {
     constexpr int64_t kPlaces = 6;
     const int64_t steps = tile_steps(k_), every = max_of<int64_t>(1, steps * kPlaces * kSlice / max_of<int64_t>(1, ready_.rows));
-    PartTiles<kTwo, kWide> t{tiles_};
+    PartTiles<kTwo, kWide, kCount> t{tiles_};
     t.begin();
     int64_t left = every;
     for (int64_t s = 0; s < steps; ++s, a0 += kRowStepBytes, a1 += kRowStepBytes, b += kPanelStepBytes)
@@ -341,11 +417,14 @@ class GemmParts {
 
   void split_weight(const Unit& u) {
     const int64_t steps = tile_steps(k_);
-    const float* b = b_at(u);
     char* dst = b_;
-    for (int64_t col = 0; col < u.cols(); col += AOTC_PANEL_N)
-      for (int64_t s = 0; s < steps; ++s, dst += kPanelStepBytes)
-        split_panel_step<Pairs::halves>(b + col * k_ + s * kTileK * AOTC_PANEL_N, min_of(kTileK, k_ - s * kTileK), dst);
+    for (int64_t col = 0; col < u.cols(); col += AOTC_PANEL_N) {
+      const Panel panel = panel_at(u, col);
+      for (int64_t s = 0; s < steps; ++s, dst += kPanelStepBytes) {
+        const int64_t kn = min_of(kTileK, k_ - s * kTileK);
+        split_panel_step<Pairs::halves, kCount>(panel.rows(s * kTileK, kn, room_), kn, dst);
+      }
+    }
   }
 
   void run_rows(int64_t begin, int64_t end) {
@@ -358,7 +437,7 @@ class GemmParts {
     while (some) {
       split_ahead(kAll);
       const Ahead block = ahead_;
-      const int64_t batch = b_at(block.of) - static_cast<const float*>(args_->ptr[cfg_->b_ptr]);
+      const int64_t batch = b_offset(block.of);
       if (batch != b_key) split_weight(block.of);
       b_key = batch;
       shape(block.height);
@@ -386,12 +465,18 @@ class GemmParts {
 
 // A panel is split for the rows that it meets: of few rows plain float32, which reads the same panels, has the result before that is done.
 // A plan is for every size of its range, so that this is known in a run alone.
-inline void gemm_parts(const aotc_kargs* args, int64_t begin, int64_t end) {
-  constexpr int64_t kFewRows = 20;
-  if (args->size[AOTC_GEMM_M] <= kFewRows)
-    aotc_gemm_f32_avx512(args, begin, end);
+template <class Weight>
+void gemm_parts(const aotc_kargs* args, int64_t begin, int64_t end) {
+  if (args->size[AOTC_GEMM_M] <= AOTC_GEMM_PARTS_FEW_ROWS)
+    Weight::few(args, begin, end);
   else
-    GemmParts(args).run(begin, end);
+    GemmParts<Weight>(args).run(begin, end);
+}
+inline void gemm_unpack_parts(const aotc_kargs* args, int64_t begin, int64_t end) {
+  if ((static_cast<const aotc_gemm_unpack_config*>(args->config)->bits & ~AOTC_QUANT_WIDE_SCALES) == 8)
+    gemm_parts<UnpackedWeight<8>>(args, begin, end);
+  else
+    gemm_parts<UnpackedWeight<4>>(args, begin, end);
 }
 
 }  // namespace

@@ -14,15 +14,16 @@ constexpr int64_t kRowStepBytes = kParts * kTileBytes, kPanelStepBytes = 2 * kPa
 constexpr uint32_t kUpper = 0xffff0000;
 constexpr uint32_t kHasRest = 0x78000000;  ///< bits of the exponent of which numbers from 2^-111 on have one
 
-/// The parts of x below those of y, at dst and `apart` bytes after each other.
+/// The first kCount parts of x below those of y, at dst and `apart` bytes after each other.
+template <int64_t kCount = kParts>
 __attribute__((always_inline)) inline void split_pair(__m512 x, __m512 y, char* dst, int64_t apart) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(kUpper));
 #pragma GCC unroll 3
-  for (int64_t part = 0; part < kParts; ++part) {
+  for (int64_t part = 0; part < kCount; ++part) {
     const __m512i xi = _mm512_castps_si512(x), yi = _mm512_castps_si512(y);
     // x's upper half below y's
     _mm512_store_si512(dst + part * apart, _mm512_ternarylogic_epi32(_mm512_srli_epi32(xi, 16), yi, upper, 0xf8));
-    if (part + 1 == kParts) break;
+    if (part + 1 == kCount) break;
     // Differences that are denormal, which tiles take for zeros, cost vectors some 150 cycles.
     const __m512i rest = _mm512_set1_epi32(kHasRest);
     x = _mm512_maskz_sub_ps(_mm512_test_epi32_mask(xi, rest), x, _mm512_castsi512_ps(_mm512_and_si512(xi, upper)));
@@ -46,8 +47,9 @@ __attribute__((always_inline)) inline void split_row(const float* src, __mmask16
   split_pair(x, y, dst, kTileBytes);
 }
 
-/// Pair j of a panel's step, of `rows` rows that are there, to row j of each of the six tiles at dst.
-template <Pairs kPairs>
+/// Pair j of a panel's step, of `rows` rows that are there, to row j of each of the six tiles at dst, or of those of the first kCount
+/// parts.
+template <Pairs kPairs, int64_t kCount = kParts>
 __attribute__((always_inline)) inline void split_panel_pair(const float* src, int64_t j, int64_t rows, char* dst) {
   constexpr bool kNear = kPairs == Pairs::neighbours;
   const int64_t first = kNear ? 2 * j : j, second = first + (kNear ? 1 : kTileRows);
@@ -56,13 +58,13 @@ __attribute__((always_inline)) inline void split_panel_pair(const float* src, in
     const float* at = src + half * kTileCols;
     const __m512 x = first < rows ? _mm512_loadu_ps(at + first * AOTC_PANEL_N) : _mm512_setzero_ps();
     const __m512 y = second < rows ? _mm512_loadu_ps(at + second * AOTC_PANEL_N) : _mm512_setzero_ps();
-    split_pair(x, y, dst + j * 64 + half * kTileBytes, 2 * kTileBytes);
+    split_pair<kCount>(x, y, dst + j * 64 + half * kTileBytes, 2 * kTileBytes);
   }
 }
 /// `rows` of a step's rows of a panel to its six tiles at dst; the others are zeros.
-template <Pairs kPairs>
+template <Pairs kPairs, int64_t kCount = kParts>
 inline void split_panel_step(const float* src, int64_t rows, char* dst) {
-  for (int64_t j = 0; j < kTileRows; ++j) split_panel_pair<kPairs>(src, j, rows, dst);
+  for (int64_t j = 0; j < kTileRows; ++j) split_panel_pair<kPairs, kCount>(src, j, rows, dst);
 }
 
 /// Which of the six places between a step's products.
@@ -71,14 +73,14 @@ struct Sixth {
   static constexpr int64_t kBegin = kIndex * kTileRows / 6, kEnd = (kIndex + 1) * kTileRows / 6;  ///< of a panel step's pairs
 };
 /// A sixth of a whole step, for the tiles to hide.
-template <class Which>
+template <int64_t kCount = kParts, class Which>
 __attribute__((always_inline)) inline void split_sixth(Which, const float* src, char* dst) {
 #pragma GCC unroll 3
-  for (int64_t j = Which::kBegin; j < Which::kEnd; ++j) split_panel_pair<Pairs::neighbours>(src, j, kTileK, dst);
+  for (int64_t j = Which::kBegin; j < Which::kEnd; ++j) split_panel_pair<Pairs::neighbours, kCount>(src, j, kTileK, dst);
 }
 
-/// The sums of 2 x 2 tiles, or fewer, and what one step of k adds to them.
-template <bool kTwo, bool kWide>
+/// The sums of 2 x 2 tiles, or fewer, and what one step of k adds to them. kCount: parts of a number of the weight, 3 or 1.
+template <bool kTwo, bool kWide, int64_t kCount = kParts>
 struct PartTiles {
   Tiles& t;
   void begin() {
@@ -110,11 +112,19 @@ struct PartTiles {
     if constexpr (kTwo) t.multiply<2, 5, 6>();
     if constexpr (kTwo && kWide) t.multiply<3, 5, 7>();
   }
-  /// Tiles are loaded seven times two for six products. beside(Sixth<i>) is done between them.
+  /// Tiles are loaded seven times two for six products, or four times two for three. beside(Sixth<i>) is done between them.
   template <class Beside>
   __attribute__((always_inline)) void step(const char* a0, const char* a1, const char* b, Beside&& beside) {
     rows<2>(a0, a1), columns<0>(b), multiply();
     beside(Sixth<0>());
+    if constexpr (kCount == 1) {
+      beside(Sixth<1>());
+      rows<1>(a0, a1), multiply();
+      beside(Sixth<2>()), beside(Sixth<3>());
+      rows<0>(a0, a1), multiply();
+      beside(Sixth<4>()), beside(Sixth<5>());
+      return;
+    }
     rows<1>(a0, a1), multiply();
     beside(Sixth<1>());
     columns<1>(b), multiply();

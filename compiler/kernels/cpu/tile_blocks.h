@@ -17,7 +17,7 @@ constexpr int64_t kStepBytes = kPairBytes * kTileK / 2;                   // kTi
 constexpr int64_t kTileSums = AOTC_GEMM_TILES_SUMS;                       // floats of a finished block
 constexpr int64_t kBlockRows = 2 * kTileRows, kHighRows = 4 * kTileRows;  // kHighRows: of panels of one tile of columns
 constexpr int64_t kNearBlocks = 2,
-                  kNearBytes = 12 << 10;  // so many blocks of rows ask for panels so much ahead instead of for the next one
+                  kAskedBytes = 12 << 10;  // so many blocks of rows ask for panels so much ahead instead of for the next one
 constexpr int64_t tile_steps(int64_t k) { return ceil_div(k, kTileK); }
 /// Elements from row to row of a copy of A: an odd number of cache lines, for rows a multiple of 512 bytes apart share cache sets.
 constexpr int64_t tile_pitch(int64_t k) { return (tile_steps(k) | 1) * kTileK; }
@@ -244,7 +244,7 @@ class TileBlocks {
         return wide ? &TileBlocks::block<1, true> : &TileBlocks::block<1, false>;
       };
       const int64_t due = ceil_div(rows_, min_of(group - at, panels - p));  // a part in each block of a group
-      const char* pf = !b.next ? nullptr : !near ? b.next + i * pf_lines * 64 * steps : i == 0 ? b.at + kNearBytes : nullptr;
+      const char* pf = !b.next ? nullptr : !near ? b.next + i * pf_lines * 64 * steps : i == 0 ? b.at + kAskedBytes : nullptr;
       const int64_t pitch = height > kBlockRows ? kTileCols : ld;
       (this->*block_of(tiles, wide))(steps, a, b, pf, pf ? pf_lines : 0, sums_[turn_] + at * AOTC_PANEL_N, pitch, due);
       if (at + 1 < group && p + 1 < panels) return;

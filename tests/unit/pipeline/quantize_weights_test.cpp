@@ -165,7 +165,8 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
           const forms::Decision d = forms::decide({*product, m.syms, machine_of(isa, 2), {}});
           const auto reads_bits = [&](const forms::Candidate& x) {
             const std::string_view name = x.choice.form->name();
-            return c.storage.bits == 16 ? name == "gemm_bf16w" : name == "gemm_quant" || name == "gemm_unpack";
+            return c.storage.bits == 16 ? name == "gemm_bf16w" || name == "gemm_bf16w_parts"
+                                        : name == "gemm_quant" || name == "gemm_unpack" || name == "gemm_unpack_parts";
           };
           if (c.n % 32 == 0) CHECK(reads_bits({d.choice, Fit::yes(), 0, 0}));  // padding costs a small one more than making its elements
           CHECK(std::any_of(d.candidates.begin(), d.candidates.end(), [&](const forms::Candidate& x) { return x.fit && reads_bits(x); }));
