@@ -40,9 +40,12 @@ class NeededTensors {
  public:
   explicit NeededTensors(const Program& p) {
     for (const import::ProgramOutput& o : p.outputs) add(o.value);
-    for (size_t i = p.nodes.size(); i-- > 0;)
-      if (needs(p.nodes[i]))
-        for (const import::NamedArg& a : p.nodes[i].args) add(a.value);
+    for (size_t i = p.nodes.size(); i-- > 0;) {
+      const PNode& n = p.nodes[i];
+      for (const import::Branch& b : n.branches) names_.insert(b.condition.name);
+      if (needs(n))
+        for (const import::NamedArg& a : n.args) add(a.value);
+    }
   }
   /// False only for an operator all of whose results are tensors that nothing depends on, and that writes into none.
   bool needs(const PNode& n) const {
@@ -66,6 +69,7 @@ class Driver {
   explicit Driver(const Program& p, const own::Kernels* own = nullptr) : p_(p), needed_(p), b_(g_), env_(b_, p, own), maps_(b_, p, env_) {
     g_.syms = p.syms;
     g_.guards = p.guards;
+    for (const import::BranchGuard& b : p.branch_guards) g_.guards.push_back(b.guard);
   }
 
   void run() {
@@ -76,6 +80,7 @@ class Driver {
       const size_t before = g_.guards.size();
       node(n);
       for (size_t i = before; i < g_.guards.size(); ++i) needs_.push_back({g_.guards[i], &n});
+      note_symbols(n);
     }
     for (const import::ProgramOutput& o : p_.outputs) output(o);
   }
@@ -185,6 +190,38 @@ class Driver {
     g_.outputs.push_back({std::move(message), b_.make1(Op::check, {condition}), "", -1, "", {}, OutputRole::check});
   }
 
+  /// The branches in which its symbols are first told.
+  void note_symbols(const PNode& n) {
+    const auto note = [&](const Expr& e) {
+      for (const SymId s : e.symbols()) told_in_.emplace(s, &n.branches);
+    };
+    for (const import::Arg& a : n.results) {
+      if (const auto* e = std::get_if<Expr>(&a)) note(*e);
+      each_tensor(a, [&](const std::string& name) {
+        if (const auto it = p_.tensors.find(name); it != p_.tensors.end())
+          for (const Expr& e : it->second.sizes) note(e);
+      });
+    }
+  }
+
+  /// Checks what must hold for numbers found in data: where the branches are taken that state it, or in which there are such numbers.
+  void check(const ShapeGuard& q, ValueId holds) {
+    const std::string text = q.why.empty() ? guard_text(q, g_.syms) : q.why;
+    const auto same = [&](const ShapeGuard& o) { return o.kind == q.kind && o.a == q.a && o.b == q.b; };
+    if (std::any_of(p_.guards.begin(), p_.guards.end(), same)) return check(holds, text);
+    bool stated = false;
+    for (const import::BranchGuard& b : p_.branch_guards)
+      if (same(b.guard)) check(env_.where_taken(b.branches, holds), text), stated = true;
+    if (stated) return;
+    static const std::vector<import::Branch> kNowhere;
+    const std::vector<import::Branch>* innermost = &kNowhere;
+    std::set<SymId> used = q.a.symbols();
+    used.merge(q.b.symbols());
+    for (const SymId s : used)
+      if (const auto it = told_in_.find(s); it != told_in_.end() && it->second->size() > innermost->size()) innermost = it->second;
+    check(env_.where_taken(*innermost, holds), text);
+  }
+
   /// Conditions on sizes that are found in data are checked when these are known; the others when a run starts. Gives the equalities.
   EqualSizes guards_on(const FoundSizes& sizes) {
     EqualSizes equal;
@@ -214,7 +251,7 @@ class Driver {
           default: return binary(Op::remainder, a, b) == 0.0;
         }
       };
-      check(holds(), q.why.empty() ? guard_text(q, g_.syms) : q.why);
+      check(q, holds());
     }
     return equal;
   }
@@ -362,6 +399,7 @@ class Driver {
   std::vector<Unsupported> unsupported_;
   std::vector<Need> needs_;
   std::set<std::string> mutated_, names_;
+  std::map<SymId, const std::vector<import::Branch>*> told_in_;
   std::map<std::string, StateId> state_of_;
   std::map<std::pair<const void*, std::string>, ValueId> state_of_data_;
   std::map<std::string, int32_t> input_of_;

@@ -169,6 +169,7 @@ void Env::define(const std::string& name, ValueId v) {
 ValueId Env::number(const import::SymbolicArg& arg) { return compute_from_sizes(b_, program_, arg, read_); }
 
 void Env::read_number(const PNode& node) {
+  running_ = &node;
   const auto* of = node.args.empty() ? nullptr : std::get_if<import::TensorRef>(&node.args[0].value);
   if (of && is_complex_tensor(program_, of->name)) throw Refused{"a complex number read out of a tensor", "keep it a tensor"};
   if (!of && !import::makes_symbol(node)) throw Refused{"a number read out of something else than a tensor", ""};
@@ -191,6 +192,19 @@ void Env::read_number(const PNode& node) {
       check_range(*s, number, std::nullopt);
     }
   }
+}
+
+ValueId Env::where_taken(const std::vector<import::Branch>& branches, ValueId condition) {
+  T all(b_, condition);
+  for (const import::Branch& branch : branches) {
+    const T taken = T(b_, get(branch.condition.name)).reshape({});
+    all = all | (branch.taken ? !taken : taken);
+  }
+  return all;
+}
+
+void Env::check(ValueId condition, std::string message) {
+  checks_.push_back({running_ ? where_taken(running_->branches, condition) : condition, std::move(message)});
 }
 
 void Env::check_stated(const PNode& node, ValueId read) {

@@ -39,7 +39,9 @@ class Env final : public TensorEnv {
   void check_stated(const import::PNode& node, ValueId read);
   Owner owner(const std::string& name) override;
   std::map<ValueId, Selected>& selections() override { return selections_; }
-  void check(ValueId condition, std::string message) override { checks_.push_back({condition, std::move(message)}); }
+  void check(ValueId condition, std::string message) override;
+  /// A condition where these branches of the program are taken, true elsewhere.
+  ValueId where_taken(const std::vector<import::Branch>& branches, ValueId condition);
   Expr found(const std::optional<Expr>& archive, ValueId count, const Expr& bound) override;
   std::optional<Expr> largest(const Expr& archive) const override;
   /// Whether a number occurs in it that is read out of a tensor.
@@ -51,6 +53,7 @@ class Env final : public TensorEnv {
   };
   const std::vector<Check>& checks() const { return checks_; }
   bool known(const std::string& name) const { return tensors_.count(name) != 0; }
+  void add(Check c) { checks_.push_back(std::move(c)); }
 
   /// Runs the node's rule; throws Refused. Handles in-place forms ("aten.relu_.default") by the functional rule and a write.
   void run(const import::PNode& node);

@@ -125,12 +125,20 @@ void MapWalk::follow() {
     b_.require(q.kind, q.a, q.b, q.why);
   }
   maps_.apply(rows_.graph, added, rows_.made);
+  for (; rows_.checks < rows_.env.checks().size(); ++rows_.checks) {
+    const Env::Check& c = rows_.env.checks()[rows_.checks];
+    const T each(b_, maps_.value(rows_.graph, c.condition, rows_.made).value);
+    Ints all;
+    for (int d = 0; d < each.rank(); ++d) all.push_back(d);
+    env_.add({all.empty() ? each : each.reduce(ReduceKind::min, all, false), c.message});
+  }
 }
 
 void MapWalk::run_rows(const PNode& node) {
   if (import::views_memory(node)) throw Refused{"a view of memory for each row of a map (vmap)", "use slicing, permute or unfold"};
   rows_.graph.syms = b_.syms();
   for (const std::string& name : operand_names(node)) give(name);
+  for (const import::Branch& b : node.branches) give(b.condition.name);
   const auto written = [&] {
     return std::count_if(rows_.given.begin(), rows_.given.end(), [&](const auto& g) { return rows_.env.written(g.first); });
   };

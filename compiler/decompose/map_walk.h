@@ -27,10 +27,10 @@ class MapWalk {
     Builder b;
     Env env;
     std::map<ValueId, Mapped> made;
-    std::map<std::string, ValueId> given;  ///< the graph's inputs by the names of what they stand for
-    std::set<std::string> own;             ///< names that nodes of a row gave
-    std::set<std::string> handed_on;       ///< of these, the memory of what maps within others have given
-    size_t nodes = 0, guards = 0;          ///< of the graph: those that are carried out, those that are required
+    std::map<std::string, ValueId> given;      ///< the graph's inputs by the names of what they stand for
+    std::set<std::string> own;                 ///< names that nodes of a row gave
+    std::set<std::string> handed_on;           ///< of these, the memory of what maps within others have given
+    size_t nodes = 0, guards = 0, checks = 0;  ///< those that are carried out for all rows
   };
 
   /// What a name is for all rows.

@@ -103,12 +103,14 @@ bool Walk::excluded(SymId count, const std::string& of) const {
   const SymInfo& info = p_.syms[count];
   const Expr most = product(sizes(packed_.at(of).mask));
   if (info.min > 0 || (info.max != kInf && !p_.syms.proves_le(most, info.max))) return true;
-  return std::any_of(p_.guards.begin(), p_.guards.end(), [&](const ShapeGuard& q) {
+  const auto may_fail = [&](const ShapeGuard& q) {
     if (!q.a.depends_on(count) && !q.b.depends_on(count)) return false;
     SymTable syms = p_.syms;
     syms.edit(count).extent = most + 1;
     return decided(q, syms) != true;
-  });
+  };
+  return std::any_of(p_.guards.begin(), p_.guards.end(), may_fail) ||
+         std::any_of(p_.branch_guards.begin(), p_.branch_guards.end(), [&](const import::BranchGuard& b) { return may_fail(b.guard); });
 }
 
 bool Walk::fail(const std::string& packed) {

@@ -4,6 +4,7 @@
 #include "import/control_flow.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace aotc::import {
 
@@ -119,8 +120,8 @@ bool GraphReader::inline_control_flow(const JsonRef& node, Scope& s, const PNode
 
 namespace {
 
-/// Arguments whose values can fail a run: indices, numbers that are read out of tensors, conditions.
-enum class Risk : uint8_t { none, index, number, condition };
+/// Arguments whose values can fail a run: indices, numbers that are read out of tensors.
+enum class Risk : uint8_t { none, index, number };
 
 Risk risk_of(const PNode& node, const std::string& argument) {
   struct Row {
@@ -134,8 +135,6 @@ Risk risk_of(const PNode& node, const std::string& argument) {
       {"aten.multi_margin_loss.", "target", Risk::index},
       {"aten.item.", "self", Risk::number},
       {"aten._local_scalar_dense.", "self", Risk::number},
-      {"aten._assert_async.", "self", Risk::condition},
-      {"aten._assert_scalar.", "self", Risk::condition},
       {"aten.", "index", Risk::index},
       {"aten.", "indices", Risk::index},
   };
@@ -146,25 +145,25 @@ Risk risk_of(const PNode& node, const std::string& argument) {
 
 }  // namespace
 
-/// What the nodes from `first` on look up and assert is only what a run meets where `condition` is `taken`: elsewhere indices are zeros,
-/// numbers read out of tensors zero or what of their range is next to it, assertions hold.
-void GraphReader::only_where(size_t first, const Arg& condition, bool taken, const PNode& head) {
+/// The nodes from `first` on stand in a branch: what they check must hold where it is taken only. Elsewhere indices are zeros, numbers read
+/// out of tensors zero or what of their range is next to it.
+void GraphReader::only_where(size_t first, const Branch& branch, const PNode& head) {
   std::vector<PNode> nodes(std::make_move_iterator(p_.nodes.begin() + static_cast<std::ptrdiff_t>(first)),
                            std::make_move_iterator(p_.nodes.end()));
   p_.nodes.resize(first);
   for (PNode& node : nodes) {
+    node.branches.push_back(branch);
     int number = 0;
-    const auto suffix = [&] { return fmt::format("where_taken_{}", number++); };
     const auto guard = [&](TensorRef& value, Risk risk, int64_t instead) {
       const TensorMeta type = p_.tensors.at(value.name);
       const bool truth = type.dtype == DType::boolean;
       if (truth ? risk == Risk::index : type.dtype != DType::i32 && type.dtype != DType::i64) return;  // masks are in range
       const Arg other = truth ? Arg(true) : Arg(Expr(instead));
-      const std::string safe = own(node.name, suffix(), type);
-      if (taken)
-        add_node(head, "aten.where.ScalarOther", {{"condition", condition}, {"self", value}, {"other", other}}, safe);
+      const std::string safe = own(node.name, fmt::format("where_taken_{}", number++), type);
+      if (branch.taken)
+        add_node(head, "aten.where.ScalarOther", {{"condition", branch.condition}, {"self", value}, {"other", other}}, safe);
       else
-        add_node(head, "aten.where.ScalarSelf", {{"condition", condition}, {"self", other}, {"other", value}}, safe);
+        add_node(head, "aten.where.ScalarSelf", {{"condition", branch.condition}, {"self", other}, {"other", value}}, safe);
       value = TensorRef{safe};
     };
     for (NamedArg& a : node.args) {
@@ -176,10 +175,6 @@ void GraphReader::only_where(size_t first, const Arg& condition, bool taken, con
           const Interval range = symbols_.table().interval(*read);
           other = std::clamp<int64_t>(0, range.min, range.max);
         }
-      if (risk == Risk::condition && std::holds_alternative<SymbolicArg>(a.value)) {
-        a.value = as_tensor(head, node.name, suffix(), a.value, DType::boolean);
-        node.target = "aten._assert_async.msg";
-      }
       if (auto* one = std::get_if<TensorRef>(&a.value)) guard(*one, risk, other);
       if (auto* list = std::get_if<TensorList>(&a.value))
         for (TensorRef& index : *list) guard(index, risk, other);
@@ -193,12 +188,17 @@ void GraphReader::only_where(size_t first, const Arg& condition, bool taken, con
 
 bool GraphReader::inline_cond(const ControlFlow& f, Scope& s) {
   if (f.arguments[0].size() != 1) return false;
-  Arg condition = f.arguments[0][0];
-  if (!std::holds_alternative<TensorRef>(condition)) condition = as_tensor(f.head, f.head.name, "taken", condition, DType::boolean);
+  const Arg& given = f.arguments[0][0];
+  const auto* tensor = std::get_if<TensorRef>(&given);
+  const TensorRef condition = tensor ? *tensor : as_tensor(f.head, f.head.name, "taken", given, DType::boolean);
   const auto side = [&](size_t i) {
-    const size_t first = p_.nodes.size();
+    const Branch branch{condition, i == 0};
+    const size_t first = p_.nodes.size(), guards = p_.branch_guards.size();
+    const std::optional<size_t> outer = std::exchange(branch_, first);
     std::vector<Arg> results = call(f.graphs[i].second, f.graphs[i].first, f.arguments[1], s);
-    only_where(first, condition, i == 0, f.head);
+    branch_ = outer;
+    only_where(first, branch, f.head);
+    for (size_t k = guards; k < p_.branch_guards.size(); ++k) p_.branch_guards[k].branches.push_back(branch);
     return results;
   };
   const std::vector<Arg> yes = side(0), no = side(1);

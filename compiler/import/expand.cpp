@@ -99,6 +99,7 @@ Fit Expander::expand(Program& p, const std::string& name) {
   p.tensors.merge(trace->tensors);
   std::vector<PNode> parts = std::move(trace->nodes);
   std::move(results.aliases().begin(), results.aliases().end(), std::back_inserter(parts));
+  for (PNode& n : parts) n.branches = it->branches;
   const auto at = p.nodes.erase(it);
   p.nodes.insert(at, std::make_move_iterator(parts.begin()), std::make_move_iterator(parts.end()));
   return Fit::yes();

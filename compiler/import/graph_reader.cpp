@@ -7,7 +7,7 @@
 #include "import/convert_arg.h"
 #include "import/hidden_writes.h"
 #include "import/metadata.h"
-#include "import/size_conditions.h"
+#include "import/sym_text.h"
 #include "sym/parts.h"
 
 namespace aotc::import {
@@ -510,33 +510,6 @@ bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& tar
     const Arg a = read_arg(out.at(i), inner);
     s.bound[results[i]["name"].text()] = a;
   }
-  return true;
-}
-
-bool is_unbacked(const std::string& name) {
-  const size_t digits = name.find_last_not_of("0123456789") + 1;
-  const std::string kind = name.substr(0, digits);
-  return digits < name.size() && (kind == "u" || kind == "zuf");
-}
-
-bool GraphReader::add_guard(const PNode& node) {
-  if (node.target != "aten._assert_scalar.default" || node.args.empty()) return false;
-  if (const bool* b = std::get_if<bool>(&node.args[0].value); b && *b) return true;
-  const SymbolicArg* a = std::get_if<SymbolicArg>(&node.args[0].value);
-  if (!a) return false;
-  const Result<SymNode> tree = parse_sym(a->text);
-  if (!tree) return false;
-  const SymbolOf symbol = [this](const std::string& name) { return symbols_.of(name); };
-  // Of numbers that are read out of tensors a condition need not be one on sizes: the run computes it.
-  bool of_data = false, of_floats = false;
-  for_each_symbol(*tree, [&](const std::string& name) {
-    of_data = of_data || is_unbacked(name);
-    of_floats = of_floats || name.rfind("zuf", 0) == 0;
-  });
-  if (of_floats || (of_data && !guards_of(*tree, symbols_.table(), symbol))) return false;
-  const std::string* why = node.args.size() > 1 ? std::get_if<std::string>(&node.args[1].value) : nullptr;
-  const Loc at{.file = p_.file, .path = node.path, .node = node.name, .source = node.source};
-  add_condition(p_, *tree, symbols_.table(), symbol, why ? *why : a->text, at);
   return true;
 }
 

@@ -71,7 +71,7 @@ class GraphReader {
   bool inline_control_flow(const JsonRef& node, Scope& s, const PNode& head);
   struct ControlFlow;
   bool inline_cond(const ControlFlow& f, Scope& s);
-  void only_where(size_t first, const Arg& condition, bool taken, const PNode& head);
+  void only_where(size_t first, const Branch& branch, const PNode& head);
   bool inline_rounds(const ControlFlow& f, Scope& s);
   bool inline_while(const ControlFlow& f, Scope& s);  // while_loop.cpp
   /// Within what a number lies, or a tensor of rank 0 that the graph makes of one.
@@ -89,7 +89,9 @@ class GraphReader {
   /// A number or bool as a tensor of rank 0, node.suffix.
   TensorRef as_tensor(const PNode& head, const std::string& node, const std::string& suffix, const Arg& number, DType dtype);
   std::vector<std::string> define_results(const ControlFlow& f, Scope& s);
-  bool add_guard(const PNode& node);
+  bool add_guard(const PNode& node);  // assertions.cpp
+  /// Whether a node before the innermost branch that is read gives it.
+  bool outside_branch(SymId s) const;
   std::vector<NamedArg> read_args(const JsonRef& inputs, size_t first, const OpSchema* schema, Scope& s, const Loc& loc);
   Arg read_arg(const JsonRef& argument, Scope& s);
   Arg read_result(const JsonRef& argument, Scope& s, const Loc& loc);
@@ -111,7 +113,8 @@ class GraphReader {
   std::map<std::string, std::string> base_;  ///< value → the value that it may be a view of
   std::set<std::string> written_;
   int depth_ = 0;
-  int64_t maps_ = 0;  ///< that are being read, one in another
+  std::optional<size_t> branch_;  ///< the first node of the innermost branch that is being read
+  int64_t maps_ = 0;              ///< that are being read, one in another
 };
 
 /// "u0", "zuf1": as export names numbers that it finds in data.

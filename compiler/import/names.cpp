@@ -70,6 +70,7 @@ void name_symbols(Program& p) {
   if (renamed.empty()) return;
   std::function<void(Program&)> say = [&](Program& q) {
     for (ShapeGuard& g : q.guards) g.why = reworded(g.why, renamed);
+    for (BranchGuard& b : q.branch_guards) b.guard.why = reworded(b.guard.why, renamed);
     for (OpenCondition& c : q.open_conditions) c.text = reworded(c.text, renamed), c.why = reworded(c.why, renamed);
     for (Program& sub : q.subgraphs) {
       sub.syms = p.syms;

@@ -59,6 +59,12 @@ struct NamedArg {
   bool defaulted = false;
 };
 
+/// A branch of torch.cond: taken where the condition, a bool of rank 0, is `taken`.
+struct Branch {
+  TensorRef condition;
+  bool taken;
+};
+
 struct PNode {
   std::string name;    ///< first output's name, or "node_N"
   std::string target;  ///< "aten.linear.default" (the archive's "torch.ops." prefix removed); "operator.add" for python scalars
@@ -66,10 +72,11 @@ struct PNode {
   /// One entry a result, in schema order: a TensorRef, a TensorList, an Expr (symint result, already resolved), a SymbolicArg, or
   /// NoneArg (unused). An in-place operator's result is a new name for the tensor that it wrote.
   std::vector<Arg> results;
-  std::string source;       ///< "file.py:12 in forward: self.fc(x)", innermost user frame of the stack trace
-  std::string place;        ///< "/home/me/file.py:12", where that frame is
-  std::string path;         ///< in the archive's JSON: "$.graph_module.graph.nodes[3]"
-  std::string module_path;  ///< "encoder.layer.0.attention" from nn_module_stack, or empty
+  std::string source;            ///< "file.py:12 in forward: self.fc(x)", innermost user frame of the stack trace
+  std::string place;             ///< "/home/me/file.py:12", where that frame is
+  std::string path;              ///< in the archive's JSON: "$.graph_module.graph.nodes[3]"
+  std::string module_path;       ///< "encoder.layer.0.attention" from nn_module_stack, or empty
+  std::vector<Branch> branches;  ///< in which it stands: what it checks must hold where all of them are taken
 };
 /// Whether an operator of Python numbers makes an integer of its own symbol out of one that no Expr holds: int(x.item()), or what
 /// torch._check makes of a bool that is read out of a tensor.
@@ -114,6 +121,12 @@ struct SharedStorage {
   std::map<std::string, std::string> states;  ///< of these, views of a state → that input's name (import/shared_storage.h)
 };
 
+/// A condition on numbers found in data that holds where all of these branches are taken.
+struct BranchGuard {
+  ShapeGuard guard;
+  std::vector<Branch> branches;
+};
+
 struct Program {
   std::string file;       ///< path as given, for messages
   std::string source_id;  ///< of the graph and the weights as saved, 16 hex digits; the same wherever the archive lies
@@ -133,7 +146,8 @@ struct Program {
   std::map<std::string, ConstData> data;        ///< weights, buffers, constants by target name; aliases share storage
   std::map<std::string, TensorMeta> data_meta;  ///< strides and offset as saved; ConstData is already dense
   std::vector<Program> subgraphs;
-  std::vector<ShapeGuard> guards;              ///< what export assumed about shapes and their ranges do not say
+  std::vector<ShapeGuard> guards;  ///< what export assumed about shapes and their ranges do not say
+  std::vector<BranchGuard> branch_guards;
   std::vector<OpenCondition> open_conditions;  ///< the part of it that must be decided before the program is compiled
   bool states_guards = false;                  ///< the archive lists what export assumed (guards_code), be it nothing
   /// Example inputs saved with the archive, in user-input order; empty when there are none.

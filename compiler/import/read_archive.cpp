@@ -416,6 +416,7 @@ class Archive {
       return !std::all_of(c.sizes.begin(), c.sizes.end(), [&](const auto& size) { return is_known(size.second); });
     });
     std::erase_if(p_.guards, [&](const ShapeGuard& g) { return !is_known(g.a) || !is_known(g.b); });
+    std::erase_if(p_.branch_guards, [&](const BranchGuard& b) { return !is_known(b.guard.a) || !is_known(b.guard.b); });
     narrow_multiples(p_.syms, p_.guards);
     std::erase_if(p_.guards, [&](const ShapeGuard& g) {
       if (may_be_negative(p_, g)) return false;

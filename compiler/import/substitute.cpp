@@ -32,6 +32,10 @@ void substitute(Program& p, const SymMap& with) {
     replace(g.a, with);
     replace(g.b, with);
   }
+  for (BranchGuard& b : p.branch_guards) {
+    replace(b.guard.a, with);
+    replace(b.guard.b, with);
+  }
   for (OpenCondition& c : p.open_conditions)
     for (auto& [name, e] : c.sizes) replace(e, with);
   for (Program& s : p.subgraphs) substitute(s, with);
