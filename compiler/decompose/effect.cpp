@@ -1,5 +1,6 @@
 // Dropout and its kin in evaluation, and operators that only check.
 #include "decompose/families.h"
+#include "decompose/matrices.h"
 #include "decompose/tensor.h"
 
 namespace aotc::decompose {
@@ -28,6 +29,12 @@ void assertion(Rule& r) {
   if (r.wants(0)) r.set(r.tensor("dep_token"));
 }
 
+/// What factorisations told of themselves.
+void no_failures(Rule& r) {
+  must_hold(r, tensor(r, "info") == 0.0,
+            fmt::format("{} of a matrix that is singular, not positive definite or not finite", r.text("api_name")));
+}
+
 /// The value's first argument, unchanged (functional forms of ranges).
 void pass(Rule& r) {
   if (r.wants(0)) r.set(r.tensor(r.has("self") ? "self" : "dep_token"));
@@ -37,9 +44,10 @@ constexpr RuleRow kRows[] = {
     {"aten.dropout.default aten.feature_dropout.default aten.alpha_dropout.default aten.feature_alpha_dropout.default "
      "aten.native_dropout.default",
      dropout},
-    {"aten._assert_tensor_metadata.default aten._linalg_check_errors.default aten._make_dep_token.default aten.sym_constrain_range.default "
+    {"aten._assert_tensor_metadata.default aten._make_dep_token.default aten.sym_constrain_range.default "
      "aten.sym_constrain_range_for_size.default",
      nothing},
+    {"aten._linalg_check_errors.default", no_failures},
     {"aten._assert_async.default aten._assert_async.msg aten._assert_scalar.default aten._functional_assert_async.msg "
      "aten._functional_assert_scalar.default",
      assertion},

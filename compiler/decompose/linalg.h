@@ -27,7 +27,7 @@ T finish_contraction(const Labeled& a, const std::vector<int>& keep);
 
 constexpr int64_t kMaxPairedRows = 1024;  ///< of distances between all pairs of rows
 
-/// The inverse of a (small) matrix, in float64 (decompose/solve.cpp).
+/// The inverse of a matrix, in float64; the run fails where it is singular (decompose/solve.cpp).
 T inverse(Rule& r, const T& matrix);
 /// [..., min(m, n)] of a matrix in float64, falling (decompose/spectral.cpp).
 T singular_values(Rule& r, const T& matrix);

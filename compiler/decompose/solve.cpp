@@ -59,13 +59,6 @@ T sign_of_permutation(const Lu& f) {
           one = start_of_permutation(f.packed, f.swaps.dim(-1)).squeeze(-1).to(DType::f64).like(1.0);
   return where(f.swaps == step, one, -one).reduce(ReduceKind::prod, {f.swaps.rank() - 1}, false);
 }
-/// [..., n] of a square matrix.
-T diagonal(const T& x) {
-  const Expr& n = x.dim(-1);
-  if (const std::optional<int64_t> known = n.as_const()) return x.reshape(with(batch_of(x), {n * n})).slice(-1, 0, n, *known + 1);
-  return where(row_of(x.b(), n) == column_of(x.b(), n), x, 0.0).sum({x.rank() - 1}, false);
-}
-
 /// The solution of A X = B for a triangle of A, whose diagonal counts as ones where it is `unit`.
 struct Triangle {
   bool upper, unit = false;
@@ -89,11 +82,32 @@ T solve(Rule& r, const Lu& f, const T& b, bool transposed) {
   return solve_triangle(f.packed, solve_triangle(f.packed, ordered, {.upper = false, .unit = true}), {.upper = true});
 }
 
-/// Whether the factorisation failed is not told: an artifact gives infinities where eager raises.
-void set_info(Rule& r, size_t i) {
-  if (!r.wants(i)) return;
-  const TensorType t = r.meta_result(i);
-  r.set(i, full(r.b, t.dtype, t.dims, 0.0));
+/// [..., n] of a square matrix.
+T diagonal(const T& x) {
+  const Expr& n = x.dim(-1);
+  if (const std::optional<int64_t> known = n.as_const()) return x.reshape(with(batch_of(x), {n * n})).slice(-1, 0, n, *known + 1);
+  return where(row_of(x.b(), n) == column_of(x.b(), n), x, 0.0).sum({x.rank() - 1}, false);
+}
+
+constexpr std::string_view kSingular = "the matrix is singular", kNotPositive = "the matrix is not positive definite";
+
+/// Whether eager raises where a factorisation fails.
+bool raises(Rule& r) { return r.boolean_or("check_errors", true); }
+
+/// LAPACK's info of an LU factorisation, [...]: 0, or the number of the first pivot that is 0.
+T info_of(const Lu& f) {
+  const Expr k = min(f.packed.dim(-2), f.packed.dim(-1));
+  const T pivots = diagonal(f.packed.slice(-2, 0, k).slice(-1, 0, k));
+  if (k.is(0)) return pivots.sum({pivots.rank() - 1}, false);
+  const T left = scalar_of(f.packed.b(), k, DType::i64) - iota(f.packed.b(), pivots.dims(), pivots.rank() - 1);
+  const T most = where(pivots == 0.0, left, 0.0).reduce(ReduceKind::max, {pivots.rank() - 1}, false);
+  return where(most == 0.0, 0.0, scalar_of(f.packed.b(), k, DType::i64) - most + 1.0);
+}
+
+/// Result i, where it is asked for; the run fails where eager raises.
+void set_info(Rule& r, size_t i, const T& info, std::string_view failure) {
+  set_as(r, i, info);
+  if (raises(r)) must_hold(r, info == 0.0, failure);
 }
 void set_pivots(Rule& r, size_t i, const Lu& f) {
   if (!r.wants(i)) return;
@@ -122,8 +136,9 @@ void determinant(Rule& r) {
 
 void inverse(Rule& r) {
   const T x = matrix(r, r.has("A") ? "A" : "self");
-  set_as(r, 0, inverse(r, x));
-  set_info(r, 1);
+  const Lu f = lu(r, x);
+  set_as(r, 0, solve(r, f, eye(r.b, x.dim(-1)), false));
+  set_info(r, 1, info_of(f), kSingular);
 }
 
 /// A X = B, X A = B where `left` is false; B may be a batch of vectors. Then the factors, as asked for.
@@ -139,17 +154,17 @@ void solve(Rule& r) {
   const Lu f = lu(r, a);
   const T x = left ? solve(r, f, b, false) : turned(solve(r, f, turned(b), true));
   set_as(r, 0, vector ? x.squeeze(-1) : x);
-  if (r.node.results.size() == 2) return set_info(r, 1);
+  if (r.node.results.size() == 2) return set_info(r, 1, info_of(f), kSingular);
   set_as(r, 1, f.packed);
   set_pivots(r, 2, f);
-  set_info(r, 3);
+  set_info(r, 3, info_of(f), kSingular);
 }
 
 void lu_factor(Rule& r) {
   const Lu f = lu(r, matrix(r, "A"), r.boolean_or("pivot", true));
   set_as(r, 0, f.packed);
   set_pivots(r, 1, f);
-  set_info(r, 2);
+  set_info(r, 2, info_of(f), kSingular);
 }
 
 /// (P, L, U) with P L U = A.
@@ -224,7 +239,7 @@ void cholesky(Rule& r) {
   const std::vector<ValueId> factor = r.b.make(Op::cholesky, {upper ? turned(x) : x});
   const T l(r.b, factor[0]);
   set_as(r, 0, upper ? turned(l) : l);
-  set_as(r, 1, {r.b, factor[1]});
+  set_info(r, 1, {r.b, factor[1]}, kNotPositive);
 }
 
 /// L L^T X = B; the factor is given as L or as L^T.
@@ -239,6 +254,7 @@ void cholesky_solve(Rule& r) {
 
 void cholesky_inverse(Rule& r) {
   const T l = exact_matrix(r, "self");
+  must_hold(r, diagonal(l) != 0.0, kSingular);
   const T one = (iota(r.b, {l.dim(-2), 1}, 0) == iota(r.b, {1, l.dim(-1)}, 1)).to(l.dtype());
   set_as(r, 0, solve_factored(l, one.expand(l.dims()), r.boolean_or("upper", false)));
 }
@@ -301,15 +317,17 @@ ComplexMatrix from_rows(const T& x) {
 }
 void set_complex(Rule& r, const ComplexMatrix& x) { set_as(r, 0, join({x.re, x.im})); }
 
-ComplexMatrix solve(Rule& r, const ComplexMatrix& a, const ComplexMatrix& b) {
-  return from_rows(solve(r, lu(r, blocks(a)), rows_in_turn(b.re, b.im), false));
-}
+ComplexMatrix solve(Rule& r, const Lu& f, const ComplexMatrix& b) { return from_rows(solve(r, f, rows_in_turn(b.re, b.im), false)); }
+ComplexMatrix solve(Rule& r, const ComplexMatrix& a, const ComplexMatrix& b) { return solve(r, lu(r, blocks(a)), b); }
+/// Of a matrix, as told of its blocks.
+T info_of_blocks(const T& info) { return binary(Op::shr, info + 1.0, 1.0); }
 
 void complex_inverse(Rule& r) {
   const ComplexMatrix a = ComplexMatrix::of(r, r.has("A") ? "A" : "self");
   const T one = eye(r.b, a.re.dim(-1)).expand(a.re.dims());
-  set_complex(r, solve(r, a, {one, one.like(0)}));
-  set_info(r, 1);
+  const Lu f = lu(r, blocks(a));
+  set_complex(r, solve(r, f, {one, one.like(0)}));
+  set_info(r, 1, info_of_blocks(info_of(f)), kSingular);
 }
 
 void complex_solve(Rule& r) {
@@ -317,7 +335,7 @@ void complex_solve(Rule& r) {
   for (size_t i = 1; factors && i < 3; ++i) {
     const std::vector<std::string> names = import::result_names(r.node);
     if (is_used(r.program, names.at(i))) r.refuse("factors of complex matrices");
-    set_info(r, i);
+    if (r.wants(i)) r.set(i, full(r.b, r.meta_result(i).dtype, r.meta_result(i).dims, 0.0));
   }
   const ComplexMatrix a = ComplexMatrix::of(r, "A"), given = ComplexMatrix::of(r, "B");
   bool vector = given.re.rank() == 1;
@@ -326,9 +344,11 @@ void complex_solve(Rule& r) {
     for (int d = 0; d < given.re.rank(); ++d) vector &= r.b.syms().proves_eq(given.re.dim(d), a.re.dim(d));
   }
   const ComplexMatrix b = vector ? ComplexMatrix{given.re.unsqueeze(-1), given.im.unsqueeze(-1)} : given;
-  const ComplexMatrix x = r.boolean_or("left", true) ? solve(r, a, b) : solve(r, a.transposed(), b.transposed()).transposed();
+  const bool left = r.boolean_or("left", true);
+  const Lu f = lu(r, blocks(left ? a : a.transposed()));
+  const ComplexMatrix x = left ? solve(r, f, b) : solve(r, f, b.transposed()).transposed();
   set_complex(r, vector ? ComplexMatrix{x.re.squeeze(-1), x.im.squeeze(-1)} : x);
-  set_info(r, factors ? 3 : 1);
+  set_info(r, factors ? 3 : 1, info_of_blocks(info_of(f)), kSingular);
 }
 
 /// The real matrix's own factor is that of the complex one: its diagonal is positive.
@@ -339,7 +359,7 @@ void complex_cholesky(Rule& r) {
   const T l(r.b, factor[0]);
   const ComplexMatrix y = from_rows(l.slice(-1, 0, floordiv(l.dim(-1), 2), 2));
   set_complex(r, upper ? y.adjoint() : y);
-  if (r.wants(1)) set_as(r, 1, binary(Op::shr, T(r.b, factor[1]) + 1.0, 1.0));
+  set_info(r, 1, info_of_blocks({r.b, factor[1]}), kNotPositive);
 }
 
 void complex_solve_triangular(Rule& r) {
@@ -360,7 +380,11 @@ constexpr RuleRow kComplexRows[] = {
 };
 }  // namespace
 
-T inverse(Rule& r, const T& x) { return solve(r, lu(r, x), eye(r.b, x.dim(-1)), false); }
+T inverse(Rule& r, const T& x) {
+  const Lu f = lu(r, x);
+  must_hold(r, info_of(f) == 0.0, kSingular);
+  return solve(r, f, eye(r.b, x.dim(-1)), false);
+}
 
 RuleTable solve_rules() { return kRows; }
 RuleTable complex_solve_rules() { return kComplexRows; }

@@ -32,7 +32,11 @@ Svd svd_of_tall(const T& x) {
   const std::vector<ValueId> parts = x.b().make(Op::svd, {x});
   return {{x.b(), parts[0]}, {x.b(), parts[1]}, {x.b(), parts[2]}};
 }
+/// Eager raises for NaN.
+void check_numbers(Rule& r, const T& x) { must_hold(r, !unary(Op::isnan, x), "the matrix has NaN"); }
+
 Svd svd(Rule& r, const T& x) {
+  check_numbers(r, x);
   if (is_tall(r, x)) return svd_of_tall(x);
   const Svd f = svd_of_tall(turned(x));
   return {f.v, f.s, f.u};
@@ -43,6 +47,7 @@ Svd full_svd(Rule& r, const T& x) {
     const Svd f = full_svd(r, turned(x));
     return {f.v, f.s, f.u};
   }
+  check_numbers(r, x);
   const Expr m = x.dim(-2), n = x.dim(-1);
   const T none(r.b, full(r.b, DType::f64, with(batch_of(x), {m, m - n}), 0.0));
   const Svd f = svd_of_tall({r.b, r.b.cat({x, none}, x.rank() - 1)});

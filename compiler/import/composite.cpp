@@ -242,8 +242,13 @@ class Recorder {
     }
     const bool writes = std::any_of(schema.arguments().begin(), schema.arguments().end(), written);
     if (!writes && values_.answer(op, stack)) return;
-    if (schema.returns().empty() && !writes && has_rule(target, complex))  // a check
-      return torch::jit::drop(stack, schema.arguments().size());
+    if (schema.returns().empty() && !writes && has_rule(target, complex)) {  // a check
+      const std::vector<IValue> args = torch::jit::pop(stack, schema.arguments().size());
+      if (!has_word("_linalg_check_errors _assert_async", base_name(op))) return;  // of types and sizes
+      PNode n = node_of(op, target, args);
+      n.name = fmt::format("{}.{}_{}", prefix_, base_name(op), next_++);
+      return trace_.nodes.push_back(std::move(n));
+    }
     if (op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) || (writes && is_composite(op))) return take_apart(op, stack);
     throw Refusal(writes ? fmt::format("no rule, and its kernel calls {}, which only writes its arguments", target)
                          : fmt::format("no rule, and what its kernel does depends on the values of its operands ({})", target));

@@ -41,9 +41,22 @@ def faults(f):
 class Indexed(Case):
     """A case whose first input may hold what eager refuses: each of `others` takes its place in turn."""
 
+    status = 9  # AOTC_STATUS_INDEX_OUT_OF_RANGE
+    says = ""
+
     def __init__(self, label, fn, inputs, others):
         super().__init__(label, fn, inputs)
         self.others = others
+
+
+class Checked(Indexed):
+    """One of which eager refuses the values; `says`: what the run's message has."""
+
+    status = 12  # AOTC_STATUS_ASSERTION_FAILED
+
+    def __init__(self, label, fn, inputs, others, says):
+        super().__init__(label, fn, inputs, others)
+        self.says = says
 
 
 class Module(torch.nn.Module):

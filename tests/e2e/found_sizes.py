@@ -127,6 +127,50 @@ def check_stated(o):
             assert isinstance(got, str) and ("the program excludes" in got or "assertion" in got), got
 
 
+def check_branches(o):
+    """What a branch of torch.cond says of numbers that are read and of counts, and what its operators refuse, fails a run that takes it, no other."""
+
+    def f(x, k):
+        def inner(x, k):
+            n = k.item()
+            torch._check(n >= 4)
+            torch._check(n <= x.shape[0])
+            torch._check(n % 3 == 0)
+            return x[:n].sum(0) + torch.linalg.cholesky(x[:2, :2]).sum()
+
+        def yes(x, k):
+            y = x[x > 0]
+            torch._check(y.shape[0] % 2 == 0)
+            return torch.cond(k.sum() > 0, inner, lambda x, k: x[0] * 3, (x, k)) + y.view(-1, 2).sum()
+
+        return torch.cond(x.sum() > 0, yes, lambda x, k: x.sum(0) * 2, (x, k))
+
+    x = torch.ones(6, 2)
+    x[0, 0], x[5] = 3, -1
+    negative, odd, three, short, indefinite = -x, x.clone(), x.clone(), x[:5], x.clone()
+    odd[5, 0], three[:, 1], indefinite[0, 0] = 1, -2, -3
+    three[0, 1] = 20
+    pt2 = exported(o, "branches", f, (x, torch.tensor(6)), ({0: Dim("n", min=5, max=9)}, None))
+    so = pt2[:-4] + ".so"
+    sh(o.aotc, "build", pt2, "-o", so, "--quiet")
+    names, module = names_of(pt2), torch.export.load(pt2).module()
+    failed = 0
+    for values in (x, negative, odd, three, short, indefinite, -odd, -three, -short):
+        for k in (6, 4, 3, 9, 0, -3):
+            args = values, torch.tensor(k)
+            try:
+                want = module(*args)
+            except RuntimeError:
+                want = None
+            got = run(o, so, names, args, o.work + "/branches_run")
+            failed += want is None
+            if want is None:
+                assert isinstance(got, str) and "a condition of the model does not hold" in got, (values, k, got)
+            else:
+                assert not isinstance(got, str) and np.allclose(got[0], want.numpy()), (values, k, got, want)
+    assert 20 < failed < 50, failed
+
+
 def check_other_sizes_than_fp64(o):
     """Float32 breaks a comparison the other way than float64 does: eager and the artifact find fewer than the truth, and verify passes."""
 
@@ -244,7 +288,7 @@ def main():
     os.makedirs(o.work, exist_ok=True)
     failed = 0
     cases = {name: (lambda name=name: check(o, name)) for name in FOUND}
-    cases.update(conditions=lambda: check_conditions(o), stated=lambda: check_stated(o), other_sizes=lambda: check_other_sizes_than_fp64(o), abi=lambda: check_abi(o), refusals=lambda: check_refusals(o))
+    cases.update(conditions=lambda: check_conditions(o), stated=lambda: check_stated(o), branches=lambda: check_branches(o), other_sizes=lambda: check_other_sizes_than_fp64(o), abi=lambda: check_abi(o), refusals=lambda: check_refusals(o))
     for name in o.names or thirds.some(cases, "programs with sizes that depend on data"):
         try:
             cases[name]()
