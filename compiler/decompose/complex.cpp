@@ -194,6 +194,56 @@ void linear(Rule& r) {
   r.set(join({y.re + bias.re, y.im + bias.im}));
 }
 
+// Products along a dim, in some log2(n) steps.
+
+/// How many there can be.
+int64_t most_of(const T& x, int d) { return std::min(x.b().syms().interval(x.dim(d)).max, int64_t{1} << 31); }
+
+T with_one(const T& x, int d, double one) {
+  std::vector<Expr> dims = x.dims();
+  dims[static_cast<size_t>(d)] = 1;
+  return {x.b(), x.b().cat({x, full(x.b(), x.dtype(), dims, one)}, d)};
+}
+
+/// Neighbours are multiplied until one is left.
+Complex product_along(Complex z, int d) {
+  const SymTable& syms = z.re.b().syms();
+  if (!syms.proves_le(1, z.re.dim(d))) z = {with_one(z.re, d, 1), with_one(z.im, d, 0)};
+  for (int64_t most = most_of(z.re, d); most > 1; most = (most + 1) / 2) {
+    const Expr n = z.re.dim(d), half = floordiv(n + 1, 2);
+    if (!syms.proves_divisible(n, 2)) z = {with_one(z.re, d, 1), with_one(z.im, d, 0)};
+    z = times({z.re.slice(d, 0, half, 2), z.im.slice(d, 0, half, 2)}, {z.re.slice(d, 1, half, 2), z.im.slice(d, 1, half, 2)});
+  }
+  return z;
+}
+
+void prod(Rule& r) {
+  const DType t = part_type(r);
+  Complex z = complex_operand(r, "self", t);
+  const bool all = !r.has("dim"), scalar = z.re.rank() == 0;
+  const int d = all || scalar ? 0 : r.dim("dim", z.re.rank() + 1);
+  if (all || scalar) z = {z.re.reshape({product(z.re.dims())}), z.im.reshape({product(z.im.dims())})};
+  z = product_along(z, d);
+  if (all || scalar) return r.set(join({z.re.reshape({}), z.im.reshape({})}));
+  r.set(r.boolean_or("keepdim", false) ? join(z) : join({z.re.squeeze(d), z.im.squeeze(d)}));
+}
+
+/// Each times what lies 1, 2, 4 ... before it.
+void cumprod(Rule& r) {
+  Complex z = complex_operand(r, "self", part_type(r));
+  if (z.re.rank() == 0 || product(z.re.dims()).is(0)) return r.set(join(z));
+  const int d = r.dim("dim", z.re.rank() + 1);
+  const T place = iota(r.b, z.re.dims(), d);
+  for (int64_t step = 1, most = most_of(z.re, d); step < most; step *= 2) {
+    const auto back = static_cast<double>(step);
+    const T from = maximum(place - back, 0.0), has = place >= back;
+    const auto earlier = [&](const T& x) { return T(r.b, r.b.gather(x, from, d)); };
+    const Complex y = times(z, {earlier(z.re), earlier(z.im)});
+    z = {where(has, y.re, z.re), where(has, y.im, z.im)};
+  }
+  r.set(join(z));
+}
+
 constexpr RuleRow kRows[] = {
     {"aten.view_as_complex.default aten.view_as_real.default", same},
     {"aten.complex.default", make_complex},
@@ -216,6 +266,8 @@ constexpr RuleRow kRows[] = {
     {"aten.linear.default", linear},
     {"aten.addmm.default aten.baddbmm.default", added_product},
     {"aten.matmul.default aten.mm.default aten.bmm.default aten.mv.default", product},
+    {"aten.prod.default aten.prod.dim_int", prod},
+    {"aten.cumprod.default", cumprod},
     {"aten._assert_tensor_metadata.default", nothing},
 };
 

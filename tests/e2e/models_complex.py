@@ -166,3 +166,14 @@ def complex_in_and_out():
         return y, torch.fft.fft(y, norm="ortho"), torch.fft.rfft(x.double()), y.sum(), y.real, w[:0]
 
     return Fn(f), (torch.randn(3, 5, dtype=torch.cfloat), torch.randn(5, dtype=torch.cfloat), torch.randn(3, 5)), ({0: Dim("n", min=1, max=40)}, None, {0: Dim("n", min=1, max=40)})
+
+
+@model
+def products_along_dims():
+    """Products of complex numbers over all, over dims of any length, running ones."""
+
+    def f(z, w):
+        return z.prod(), z.prod(0), z.prod(1, keepdim=True), z.cumprod(0), w.cumprod(-1), torch.prod(w, 1, dtype=torch.complex128), z[:1].prod(0), z[0, 0].prod(), z[:, :0].prod(1)
+
+    n, m = Dim("n", min=1, max=40), Dim("m", min=0, max=9)
+    return Fn(f), (torch.randn(6, 5, dtype=torch.cfloat), torch.randn(2, 3, 4, dtype=torch.cdouble)), ({0: n}, {1: m})
