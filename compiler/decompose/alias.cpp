@@ -59,7 +59,7 @@ ValueId sliced(Rule& r, ValueId x, ValueId v, size_t) {
   if (r.read_integer("start")) return kNone<ValueId>;
   const int d = r.dim("dim", r.b.rank(x));
   const Expr start = slice_bound(r, "start", r.b.dims(x)[static_cast<size_t>(d)], 0);
-  const int64_t step = r.has("step") ? r.integer_or("step", 1) : 1;
+  const Expr step = slice_step(r);
   const Expr &size = r.b.dims(x)[static_cast<size_t>(d)], &n = r.b.dims(v)[static_cast<size_t>(d)];
   const bool fits = holds(r.b.graph(), ShapeGuard::Kind::le, start + (n - 1) * step + 1, size);
   return fits || n.is(0) ? write_slice({r.b, x}, {r.b, v}, d, start, step) : write_within({r.b, x}, {r.b, v}, d, start, step);

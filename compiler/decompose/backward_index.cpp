@@ -28,10 +28,9 @@ void slice(Rule& r) {
   const std::vector<Expr> dims = r.syms("input_sizes");
   const int d = r.dim("dim", static_cast<int>(dims.size()));
   const Expr size = dims[static_cast<size_t>(d)], start = slice_bound(r, "start", size, 0);
-  const int64_t step = r.integer("step");
-  if (step < 1) throw r.fault(fmt::format("a step of {}", step));
+  const Expr step = slice_step(r);
   r.agree(slice_length(r, start, slice_bound(r, "end", size, size), step), g.dim(d), "the slice");
-  if (step == 1) return r.set(placed(g, d, start, size));
+  if (step.is(1)) return r.set(placed(g, d, start, size));
   r.set(write_slice(zeros(r, g.dtype(), dims), g, d, start, step));
 }
 

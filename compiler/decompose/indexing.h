@@ -24,28 +24,32 @@ T bags_of(const T& offsets, const Expr& n);
 
 /// Where a Python slice bound (negative from the end, clamped, None: fallback) lies within [0, size].
 Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback);
+/// The step of a slice.
+Expr slice_step(Rule& r);
+/// `size` elements of a dim in steps.
+T slice_of(const T& x, int dim, const Expr& start, const Expr& size, const Expr& step);
 /// The elements from `start` to `end` in steps.
-Expr slice_length(Rule& r, const Expr& start, const Expr& end, int64_t step);
+Expr slice_length(Rule& r, const Expr& start, const Expr& end, const Expr& step);
 /// A negative index counts from the end.
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size);
 /// The places start, start + step ..: int64 [n], of a dim of this size. A negative start counts from the end; places past it are out of
 /// range.
-T places_from(const T& start, const Expr& n, int64_t step, const Expr& size);
+T places_from(const T& start, const Expr& n, const Expr& step, const Expr& size);
 /// The start of a slice that is read out of a tensor, and how long the slice is. Nothing where the start is made of sizes.
 struct ReadSlice {
   T start;
   Expr length;
 };
 /// `length`: as the archive has it.
-std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step, const Expr& length);
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, const Expr& step, const Expr& length);
 /// x with src written at these places along dim.
 T write_along(const T& x, const T& src, const T& places, int dim);
 /// Length of the diagonal k places right of the main one.
 Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k);
 /// x with x[start : start + n*step : step] along dim replaced by src, whose dim is n.
-T write_slice(const T& x, const T& src, int dim, const Expr& start, int64_t step);
+T write_slice(const T& x, const T& src, int dim, const Expr& start, const Expr& step);
 /// The same where x may end before the slice does: every element of x asks which element of src it would be. src has some.
-T write_within(const T& x, const T& src, int dim, const Expr& start, int64_t step);
+T write_within(const T& x, const T& src, int dim, const Expr& start, const Expr& step);
 /// x with src written at the elements of x.as_strided(src.dims(), strides, start), in x's dense order.
 T write_strided(const T& x, const T& src, const std::vector<Expr>& strides, const Expr& start);
 /// x with `values` added at the places `index` along dim d. 16-bit floats are summed in float32.

@@ -222,7 +222,7 @@ void slice_scatter(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
   std::vector<Expr> src_dims = x.dims();
-  const int64_t step = r.integer_or("step", 1);
+  const Expr step = slice_step(r);
   if (const auto read = read_slice(r, x.dim(d), step, tensor(r, "src").dim(d))) {
     src_dims[static_cast<size_t>(d)] = read->length;
     return r.set(

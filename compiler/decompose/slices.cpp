@@ -14,7 +14,27 @@ Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& f
   return s.proves_le(e, size) ? s.simplify(e) : s.simplify(min(e, size));
 }
 
-Expr slice_length(Rule& r, const Expr& start, const Expr& end, int64_t step) {
+Expr slice_step(Rule& r) {
+  if (!r.has("step") || r.none("step")) return 1;
+  if (r.read_integer("step")) r.refuse("a slice in steps that are read out of a tensor");
+  const Expr step = r.b.syms().simplify(r.sym("step"));
+  if (const auto c = step.as_const(); c && *c < 1) throw r.fault(fmt::format("a step of {}", *c));
+  r.b.require(ShapeGuard::Kind::le, 1, step, "the step of a slice");
+  return step;
+}
+
+T slice_of(const T& x, int d, const Expr& start, const Expr& size, const Expr& step) {
+  if (const auto c = step.as_const()) return x.slice(d, start, size, *c);
+  std::vector<Expr> dims = x.dims(), strides(dims.size(), Expr(1));
+  for (size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  const auto k = static_cast<size_t>(d);
+  const Expr first = start * strides[k];
+  dims[k] = size;
+  strides[k] = strides[k] * step;
+  return {x.b(), x.b().strided(x, dims, strides, first)};
+}
+
+Expr slice_length(Rule& r, const Expr& start, const Expr& end, const Expr& step) {
   return r.b.syms().simplify(max(ceildiv(end - start, step), 0));
 }
 
@@ -24,13 +44,13 @@ Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k) 
   return r.b.syms().simplify(max(k >= 0 ? min(rows, columns - k) : min(rows + k, columns), 0));
 }
 
-T places_from(const T& start, const Expr& n, int64_t step, const Expr& size) {
+T places_from(const T& start, const Expr& n, const Expr& step, const Expr& size) {
   Builder& b = start.b();
   const T first = where(start < 0.0, start + scalar_of(b, size, DType::i64), start);
-  return from_start(iota(b, {n}, 0) * static_cast<double>(step) + first, size);
+  return from_start(iota(b, {n}, 0) * scalar_of(b, step, DType::i64) + first, size);
 }
 
-std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step, const Expr& length) {
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, const Expr& step, const Expr& length) {
   const auto start = r.read_integer("start");
   if (r.has("length")) return start ? std::optional(ReadSlice{T(r.b, *start), r.sym("length")}) : std::nullopt;
   const SymTable& s = r.b.syms();
@@ -48,7 +68,7 @@ std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, int64_t step, con
     return read ? T(r.b, *read) : scalar_of(r.b, e, DType::i64);
   };
   const T from = within(number(first)), to = open ? most : within(number(end));
-  const T count = binary(Op::div_floor, maximum(to - from, 0.0) + static_cast<double>(step - 1), static_cast<double>(step));
+  const T count = binary(Op::div_floor, maximum(to - from, 0.0) + scalar_of(r.b, step - 1, DType::i64), scalar_of(r.b, step, DType::i64));
   return ReadSlice{from, r.found(length, count, size)};
 }
 
@@ -57,12 +77,12 @@ T write_along(const T& x, const T& src, const T& places, int dim) {
   return {b, b.make1(Op::index_put, {x, src, places}, {{Attr::dims, Ints{dim}}, {Attr::out_pos, int64_t{dim}}, {Attr::accumulate, false}})};
 }
 
-T write_slice(const T& x, const T& src, int d, const Expr& start, int64_t step) {
+T write_slice(const T& x, const T& src, int d, const Expr& start, const Expr& step) {
   Builder& b = x.b();
   SymTable& s = b.syms();
   const Expr size = x.dim(d), n = src.dim(d);
   if (n.is(0)) return x;
-  if (step == 1) {
+  if (step.is(1)) {
     std::vector<ValueId> parts;
     const Expr end = s.simplify(start + n), rest = s.simplify(size - end);
     if (!start.is(0)) parts.push_back(x.slice(d, 0, start));
@@ -73,13 +93,13 @@ T write_slice(const T& x, const T& src, int d, const Expr& start, int64_t step) 
   return write_within(x, src, d, start, step);
 }
 
-T write_within(const T& x, const T& src, int d, const Expr& start, int64_t step) {
+T write_within(const T& x, const T& src, int d, const Expr& start, const Expr& step) {
   Builder& b = x.b();
   const Expr size = x.dim(d), n = src.dim(d);
-  const T from = iota(b, {size}, 0) - scalar_of(b, start, DType::i64);
-  const T place = binary(Op::div_floor, from, static_cast<double>(step));
+  const T from = iota(b, {size}, 0) - scalar_of(b, start, DType::i64), by = scalar_of(b, step, DType::i64);
+  const T place = binary(Op::div_floor, from, by);
   const T last = scalar_of(b, n - 1, DType::i64);
-  const T inside = (from >= 0.0) & (place <= last) & (binary(Op::remainder, from, static_cast<double>(step)) == 0.0);
+  const T inside = (from >= 0.0) & (place <= last) & (binary(Op::remainder, from, by) == 0.0);
   const T wide(b, b.index(src, {minimum(maximum(place, 0.0), last)}, {d}, d));
   std::vector<Expr> column(static_cast<size_t>(x.rank()), Expr(1));
   column[static_cast<size_t>(d)] = size;

@@ -107,21 +107,22 @@ void select(Rule& r) {
 }
 
 /// The archive's size of dim d of result i, which is from `start` to `end` in steps.
-Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, int64_t step, const TensorType& t) {
+Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, const Expr& step, const TensorType& t) {
   if (d >= t.rank()) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
   return r.agree(slice_length(r, start, end, step), t.dims[static_cast<size_t>(d)], "the slice");
 }
-Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, int64_t step) { return sliced(r, d, start, end, step, r.meta_result()); }
+Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, const Expr& step) {
+  return sliced(r, d, start, end, step, r.meta_result());
+}
 
 void slice(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
-  const int64_t step = r.integer_or("step", 1);
-  if (step < 1) throw r.fault(fmt::format("a step of {}", step));
+  const Expr step = slice_step(r);
   if (const auto read = read_slice(r, x.dim(d), step, r.meta_result().dims.at(static_cast<size_t>(d))))
     return r.set(take_index(x, places_from(read->start, read->length, step, x.dim(d)), d));
   const Expr start = slice_bound(r, "start", x.dim(d), 0);
-  r.set(x.slice(d, start, sliced(r, d, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step), step));
+  r.set(slice_of(x, d, start, sliced(r, d, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step), step));
 }
 
 void narrow(Rule& r) {

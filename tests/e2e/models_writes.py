@@ -68,3 +68,19 @@ def embeddings_of_bounded_rows():
             return first, self.table(j) * 2, self.table.weight + 1, self.bag(i % 9)
 
     return Net(), (torch.randint(0, 10, (2, 5)), torch.randint(0, 10, (3,))), ({0: Dim("batch", min=1, max=9)}, None)
+
+
+@model
+def steps_of_sizes():
+    """Slices whose steps are sizes of other tensors, read and written through."""
+
+    def f(x, y):
+        k = y.shape[0]
+        z, w = x.clone(), x.clone()
+        z[:, ::k] = 1
+        z[:, 1::k].mul_(2)
+        w[1:-1:k] += 1
+        return x[:, ::k], x[:, 2 : x.shape[1] - 1 : k + 1].sum(1), x[:: k + 2], z, w, torch.slice_scatter(x, x[::k] * 2, step=k), x.flip(1)[:, ::k]
+
+    n, m, k = Dim("n", min=6, max=20), Dim("m", min=6, max=20), Dim("k", min=2, max=4)
+    return Fn(f), (torch.randn(7, 11), torch.randn(3)), ({0: n, 1: m}, {0: k})
