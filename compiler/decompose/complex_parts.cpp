@@ -59,6 +59,7 @@ class PartEnv final : public TensorEnv {
     o.value = T(b_, o.value).select(-1, part_);
     return o;
   }
+  const std::string& name_now(const std::string& name) const override { return whole_.name_now(name); }
   ValueId number(const import::SymbolicArg& arg) override { return whole_.number(arg); }
   std::optional<ValueId> integer(const Expr& e) override { return whole_.integer(e); }
   std::map<ValueId, Selected>& selections() override { return whole_.selections(); }

@@ -325,6 +325,11 @@ Expr Env::found(const std::optional<Expr>& archive, ValueId count, const Expr& b
   return *archive;
 }
 
+const std::string& Env::name_now(const std::string& name) const {
+  const auto it = now_.find(name);
+  return it == now_.end() ? name : it->second;
+}
+
 TensorEnv::Owner Env::owner(const std::string& name) {
   for (const std::string* at = &name;;) {
     const Tensor& t = find(*at);
@@ -521,6 +526,8 @@ void Env::run_view_in_place(const PNode& node, std::string_view functional) {
   const bool base = find(name).kind == Kind::none;
   tensors_[before] = find(name);
   renamed_[before] = name;
+  now_[before] = name_now(name);
+  now_[name] = names[0];
   if (base)
     if (const auto v = versions_.extract(name)) versions_[before] = v.mapped();
   const auto of_before = [&](const PNode& n) {

@@ -38,6 +38,7 @@ class Env final : public TensorEnv {
   /// Where the archive states a value of a number that is read (torch._check(n == 3), torch._check(x.all().item())) the run checks it.
   void check_stated(const import::PNode& node, ValueId read);
   Owner owner(const std::string& name) override;
+  const std::string& name_now(const std::string& name) const override;
   std::map<ValueId, Selected>& selections() override { return selections_; }
   void check(ValueId condition, std::string message) override;
   /// A condition where these branches of the program are taken, true elsewhere.
@@ -52,8 +53,8 @@ class Env final : public TensorEnv {
     std::string message;
   };
   const std::vector<Check>& checks() const { return checks_; }
-  bool known(const std::string& name) const { return tensors_.count(name) != 0; }
   void add(Check c) { checks_.push_back(std::move(c)); }
+  bool known(const std::string& name) const { return tensors_.count(name) != 0; }
 
   /// Runs the node's rule; throws Refused. Handles in-place forms ("aten.relu_.default") by the functional rule and a write.
   void run(const import::PNode& node);
@@ -118,6 +119,7 @@ class Env final : public TensorEnv {
   std::vector<Check> checks_;
   std::list<import::PNode> own_nodes_;
   std::map<std::string, std::string> renamed_;  ///< what a name meant before an operator gave it another shape → the name
+  std::map<std::string, std::string> now_;      ///< of these names, and of what they meant before: what name_now() gives
 };
 
 }  // namespace aotc::decompose

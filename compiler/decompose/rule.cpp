@@ -307,7 +307,7 @@ const import::TensorMeta* Rule::meta_arg(std::string_view name) const {
   const Arg* a = find(name);
   const auto* t = a ? std::get_if<import::TensorRef>(a) : nullptr;
   if (!t) return nullptr;
-  auto it = program.tensors.find(t->name);
+  auto it = program.tensors.find(env_.name_now(t->name));
   return it == program.tensors.end() ? nullptr : &it->second;
 }
 

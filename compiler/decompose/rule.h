@@ -34,6 +34,8 @@ class TensorEnv {
     const import::TensorMeta* layout;  ///< where its elements lie
   };
   virtual Owner owner(const std::string& name) = 0;
+  /// The archive's name for a tensor as it is now: after an in-place change of shape that of its result.
+  virtual const std::string& name_now(const std::string& name) const = 0;
   /// A number computed from sizes or read out of a tensor: a rank-0 float64 value. Throws Refused where it cannot be.
   virtual ValueId number(const import::SymbolicArg& arg) = 0;
   /// An integer in which numbers occur that were read out of tensors: a rank-0 int64 value. Nothing where it is made of sizes alone.

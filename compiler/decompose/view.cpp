@@ -308,7 +308,7 @@ void as_strided(Rule& r) {
   r.set(r.b.strided(r.memory("self"), t.dims, r.syms(r.has("stride") ? "stride" : "strides"), start));
 }
 
-/// resize_: other sizes for the same memory, row-major from where it began.
+/// resize_: other sizes for the same memory, row-major from where it began; of the same sizes it stays as it is.
 void resize(Rule& r) {
   const std::vector<Expr> size = r.agree_argument("size", r.meta_result().dims);
   const import::TensorMeta* own = r.meta_arg("self");
@@ -320,8 +320,17 @@ void resize(Rule& r) {
     r.refuse(fmt::format("a change of size from {} elements of memory to {}, of which some are never written", have.str(r.b.syms()),
                          need.str(r.b.syms())),
              "make a tensor of the new size");
-  std::vector<Expr> strides(size.size(), Expr(1));
-  for (size_t d = size.size(); d-- > 1;) strides[d - 1] = strides[d] * size[d];
+  const SymTable& syms = r.b.syms();
+  std::vector<Expr> strides = dense_strides(size);
+  bool same = own && own->sizes.size() == size.size(), different = !same;
+  for (size_t d = 0; own && d < size.size() && d < own->sizes.size(); ++d) {
+    const Expr by = syms.simplify(own->sizes[d] - size[d]);
+    same = same && by.is(0);
+    different = different || (by.as_const() && !by.is(0));
+  }
+  if (same) strides = own->strides;
+  if (!same && !different && own && own->strides != dense_strides(own->sizes))
+    r.refuse("a change of size of which it is not known whether it is one, for a tensor that is not row-major in memory", "clone it first");
   r.set(product(size).is(0) ? full(r.b, r.meta_result().dtype, size, 0.0) : r.b.strided(memory, size, strides, start));
 }
 

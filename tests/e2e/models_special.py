@@ -138,7 +138,10 @@ def resized_in_place():
         a = x.clone().resize_(3, 4)
         b = (x * 2).resize_(2, 2, 3)
         c = x[1:].clone().resize_as_(y)
-        return a + 1, b, c * y
+        turned, same = x.clone(), x.clone()
+        turned.t_().resize_(6, 4)
+        same.t_().resize_as_(same).mul_(2)
+        return a + 1, b, c * y, turned, same, x.clone().t_().resize_(4, 6)
 
     return Fn(f), (torch.randn(4, 6), torch.randn(5, 2)), None
 
