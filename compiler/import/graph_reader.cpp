@@ -1,6 +1,7 @@
 #include "import/graph_reader.h"
 
 #include "import/aliases.h"
+#include "import/autocast.h"
 
 #include <algorithm>
 
@@ -48,13 +49,10 @@ struct Wrapper {
   bool (*applies)(const std::vector<Arg>& before_graph);
 };
 bool always(const std::vector<Arg>&) { return true; }
-bool autocast_off(const std::vector<Arg>& args) {
-  const bool* enabled = args.size() > 2 ? std::get_if<bool>(&args[2]) : nullptr;  // device type, dtype, enabled, cache
-  return enabled && !*enabled;
-}
+bool known_autocast(const std::vector<Arg>& args) { return autocast_region(args).has_value(); }
 constexpr Wrapper kWrappers[] = {
     {"higher_order.wrap_with_set_grad_enabled", always},
-    {"higher_order.wrap_with_autocast", autocast_off},
+    {"higher_order.wrap_with_autocast", known_autocast},
     {"higher_order.invoke_subgraph", always},
     {"higher_order.tag_activation_checkpoint", always},
     {"higher_order.wrap_activation_checkpoint", always},
@@ -414,6 +412,7 @@ void GraphReader::read_node(const JsonRef& j, Scope& s) {
       std::all_of(node.results.begin(), node.results.end(), [](const Arg& a) { return std::holds_alternative<Expr>(a); }))
     return;
   if (add_guard(node)) return;
+  if (!autocast_.empty()) cast_operands(node);
   p_.nodes.push_back(std::move(node));
 }
 
@@ -504,7 +503,10 @@ bool GraphReader::inline_node(const JsonRef& j, Scope& s, const std::string& tar
     const auto named = s.bound.find(result);  // where the caller's own caller names what it gives on
     inner.bound[name] = named != s.bound.end() ? named->second : TensorRef{s.prefix + result};
   }
+  const std::string_view around = autocast_;
+  if (wrapper->applies == known_autocast) autocast_ = *autocast_region(before);
   read_called(*graph, inner);
+  autocast_ = around;
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].has("name")) continue;  // an unused or symbolic result: its Expr comes from the caller's own table
     const Arg a = read_arg(out.at(i), inner);

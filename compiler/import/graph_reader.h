@@ -95,6 +95,7 @@ class GraphReader {
   std::vector<NamedArg> read_args(const JsonRef& inputs, size_t first, const OpSchema* schema, Scope& s, const Loc& loc);
   Arg read_arg(const JsonRef& argument, Scope& s);
   Arg read_result(const JsonRef& argument, Scope& s, const Loc& loc);
+  void cast_operands(PNode& node);  // autocast.cpp
   Arg tensor(const std::string& name, const Scope& s, const JsonRef& where) const;
   /// The size of this name, if it is one: torch.export writes sizes among tensors in the operands of higher-order operators.
   std::optional<Expr> size_named(const std::string& name, const Scope& s) const;
@@ -115,6 +116,7 @@ class GraphReader {
   int depth_ = 0;
   std::optional<size_t> branch_;  ///< the first node of the innermost branch that is being read
   int64_t maps_ = 0;              ///< that are being read, one in another
+  std::string_view autocast_;     ///< the operators whose operands the region that is being read casts
 };
 
 /// "u0", "zuf1": as export names numbers that it finds in data.

@@ -14,7 +14,8 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(HERE, "..", "gpu")]
 import binding
-import exact_complex  # noqa: F401  (they fill SUITES and FAULTS)
+import exact_autocast  # noqa: F401  (they fill SUITES and FAULTS)
+import exact_complex  # noqa: F401
 import exact_fourier  # noqa: F401
 import exact_indices  # noqa: F401
 import exact_matrices  # noqa: F401
