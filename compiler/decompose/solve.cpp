@@ -351,9 +351,11 @@ void complex_solve(Rule& r) {
   set_info(r, factors ? 3 : 1, info_of_blocks(info_of(f)), kSingular);
 }
 
-/// The real matrix's own factor is that of the complex one: its diagonal is positive.
+/// The real matrix's own factor is that of the complex one: its diagonal is positive. Imaginary parts of the diagonal count as 0.
 void complex_cholesky(Rule& r) {
-  const ComplexMatrix x = ComplexMatrix::of(r, "self");
+  const ComplexMatrix given = ComplexMatrix::of(r, "self");
+  const T diagonal = row_of(r.b, given.im.dim(-2)) == column_of(r.b, given.im.dim(-1));
+  const ComplexMatrix x{given.re, where(diagonal, 0.0, given.im)};
   const bool upper = r.boolean_or("upper", false);
   const std::vector<ValueId> factor = r.b.make(Op::cholesky, {blocks(upper ? x.adjoint() : x)});
   const T l(r.b, factor[0]);

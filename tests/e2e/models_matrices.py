@@ -66,3 +66,16 @@ def systems_taken_apart():
 
     b = Dim("batch", min=1, max=9)
     return Fn(f), (torch.randn(3, 4, 4), torch.randn(3, 4, 2)), ({0: b}, {0: b})
+
+
+@model
+def complex_factors():
+    """Cholesky factors of complex matrices, of which one half and the real parts of the diagonal are read; inverses and solutions."""
+
+    def f(z):
+        n = z.shape[-1]
+        a = z @ z.mH + 4 * torch.eye(n)
+        half = a.tril() + 1j * torch.diag_embed(z.real[..., 0]) + z.triu(1) * 9
+        return torch.linalg.cholesky(half), torch.linalg.cholesky(half.mH, upper=True), torch.linalg.cholesky_ex(half)[1], torch.linalg.inv(a), torch.linalg.solve(a, z), torch.linalg.solve(a, z, left=False), torch.linalg.inv_ex(half)[1]
+
+    return Fn(f), (torch.randn(3, 5, 5, dtype=torch.cfloat),), ({0: Dim("b", min=1, max=9)},)
