@@ -308,12 +308,12 @@ void as_strided(Rule& r) {
   r.set(r.b.strided(r.memory("self"), t.dims, r.syms(r.has("stride") ? "stride" : "strides"), start));
 }
 
-/// resize_: other sizes for the same memory, row-major from where it began; of the same sizes it stays as it is.
+/// resize_: other sizes for the same memory, row-major from where it began; of the same sizes it stays as it is, unless a format is given.
 void resize(Rule& r) {
   const std::vector<Expr> size = r.agree_argument("size", r.meta_result().dims);
   const import::TensorMeta* own = r.meta_arg("self");
-  if (const std::string how = r.text_or("memory_format", "contiguous"); how != "contiguous" && how != "preserve")
-    r.refuse(fmt::format("a change of size in the memory format {}", how));
+  const auto* format = r.has("memory_format") ? std::get_if<import::MemoryFormatArg>(&r.arg("memory_format")) : nullptr;
+  if (format && format->text != "contiguous") r.refuse(fmt::format("a change of size in the memory format {}", format->text));
   const ValueId memory = r.memory("self");
   const Expr start = own ? own->storage_offset : Expr(0), have = r.b.type(memory).elems(), need = start + product(size);
   if (!r.b.syms().proves_le(need, have))
@@ -328,8 +328,8 @@ void resize(Rule& r) {
     same = same && by.is(0);
     different = different || (by.as_const() && !by.is(0));
   }
-  if (same) strides = own->strides;
-  if (!same && !different && own && own->strides != dense_strides(own->sizes))
+  if (same && !format) strides = own->strides;
+  if (!same && !different && !format && own && own->strides != dense_strides(own->sizes))
     r.refuse("a change of size of which it is not known whether it is one, for a tensor that is not row-major in memory", "clone it first");
   r.set(product(size).is(0) ? full(r.b, r.meta_result().dtype, size, 0.0) : r.b.strided(memory, size, strides, start));
 }
