@@ -160,9 +160,16 @@ void as_strided_scatter(Rule& r) {
       r.refuse("as_strided_scatter into a tensor that is not contiguous");
     dense *= m->sizes[i];
   }
-  if (m && !m->storage_offset.is(0) && r.none("storage_offset")) r.refuse("as_strided_scatter into a part of a tensor");
-  const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset");
-  r.set(write_strided(tensor(r, "self"), tensor(r, "src"), r.syms("stride"), start));
+  // Offsets count from where the memory begins, in which the tensor may begin later.
+  const Expr start = r.none("storage_offset") ? Expr(0) : r.sym("storage_offset") - (m ? m->storage_offset : Expr(0));
+  const T x = tensor(r, "self"), src = tensor(r, "src");
+  const std::vector<Expr> strides = r.syms("stride");
+  Expr last = start;
+  for (int d = 0; d < src.rank(); ++d) last += (src.dim(d) - 1) * strides.at(static_cast<size_t>(d));
+  const bool empty = product(src.dims()).is(0);
+  if (!empty && !(r.b.syms().proves_le(0, start) && r.b.syms().proves_le(last + 1, product(x.dims()))))
+    r.refuse("as_strided_scatter beyond the tensor's own elements");
+  r.set(write_strided(x, src, strides, start));
 }
 
 constexpr RuleRow kRows[] = {

@@ -128,7 +128,7 @@ inline std::string first_line(const c10::Error& e) {
   return text.substr(0, std::min<size_t>(text.find('\n'), 200));
 }
 
-/// A tensor of these sizes on the device without data.
+/// A tensor of these sizes on the device without data, which begins in its memory where the archive says.
 inline at::Tensor without_data(const std::string& name, const TensorMeta& m, const SymTable& syms) {
   const auto numbers = [&](const std::vector<Expr>& v, const char* what) {
     std::vector<int64_t> out;
@@ -143,8 +143,13 @@ inline at::Tensor without_data(const std::string& name, const TensorMeta& m, con
     }
     return out;
   };
-  return at::empty_strided(numbers(m.sizes, "size"), numbers(m.strides, "stride"),
-                           at::TensorOptions().dtype(to_torch(m.dtype)).device(at::kMeta));
+  const auto options = at::TensorOptions().dtype(to_torch(m.dtype)).device(at::kMeta);
+  const std::vector<int64_t> sizes = numbers(m.sizes, "size"), strides = numbers(m.strides, "stride");
+  const int64_t begin = numbers({m.storage_offset}, "place in memory")[0];
+  if (begin == 0) return at::empty_strided(sizes, strides, options);
+  int64_t end = begin + 1;
+  for (size_t d = 0; d < sizes.size(); ++d) end += std::max<int64_t>(sizes[d] - 1, 0) * strides[d];
+  return at::empty({end}, options).as_strided(sizes, strides, begin);
 }
 
 /// The form of an operator that gives its result instead of writing it into an argument: "add.out" → "add.Tensor" is found by name.

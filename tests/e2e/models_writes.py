@@ -3,7 +3,7 @@ import torch
 import torch.nn as nn
 from torch.export import Dim
 
-from models import Fn, model
+from models import Fn, decomposed, model
 
 
 @model
@@ -84,3 +84,23 @@ def steps_of_sizes():
 
     n, m, k = Dim("n", min=6, max=20), Dim("m", min=6, max=20), Dim("k", min=2, max=4)
     return Fn(f), (torch.randn(7, 11), torch.randn(3)), ({0: n, 1: m}, {0: k})
+
+
+@decomposed
+def parts_of_memory_written():
+    """as_strided_scatter into slices that begin within their memory, with a place of their own or that of the slice; also what writes through such views come apart into."""
+
+    def f(x):
+        src = x[0, :2].expand(2, 2)
+        y, z = x.clone(), x.clone()
+        part = y[1:]
+        part.resize_(2, 2)
+        part.add_(1)
+        turned = z[1:]
+        turned.t_()
+        turned.resize_(2, 3)
+        turned.mul_(2)
+        return (torch.as_strided_scatter(x[1:], src, (2, 2), (2, 1)), torch.as_strided_scatter(x[1:], src, (2, 2), (2, 1), 4), torch.as_strided_scatter(x[:, 1:], src, (2, 2), (3, 1)),
+                torch.as_strided_scatter(x.t()[1:], src, (2, 2), (3, 1)), part * 1, y, turned * 1, z)
+
+    return Fn(f), (torch.randn(4, 3),), None
