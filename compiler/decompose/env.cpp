@@ -326,8 +326,9 @@ Expr Env::found(const std::optional<Expr>& archive, ValueId count, const Expr& b
 }
 
 const std::string& Env::name_now(const std::string& name) const {
-  const auto it = now_.find(name);
-  return it == now_.end() ? name : it->second;
+  if (const auto it = now_.find(name); it != now_.end()) return it->second;
+  const auto t = tensors_.find(name);
+  return t != tensors_.end() && t->second.kind == Kind::same ? name_now(t->second.parent) : name;
 }
 
 TensorEnv::Owner Env::owner(const std::string& name) {

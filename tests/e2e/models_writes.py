@@ -1,6 +1,7 @@
 """Models that write into tensors that exist."""
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 from torch.export import Dim
 
 from models import Fn, decomposed, model
@@ -101,6 +102,6 @@ def parts_of_memory_written():
         turned.resize_(2, 3)
         turned.mul_(2)
         return (torch.as_strided_scatter(x[1:], src, (2, 2), (2, 1)), torch.as_strided_scatter(x[1:], src, (2, 2), (2, 1), 4), torch.as_strided_scatter(x[:, 1:], src, (2, 2), (3, 1)),
-                torch.as_strided_scatter(x.t()[1:], src, (2, 2), (3, 1)), part * 1, y, turned * 1, z)
+                torch.as_strided_scatter(x.t()[1:], src, (2, 2), (3, 1)), F.dropout(x[1:], 0.5, False).as_strided((2, 2), (1, 2)), part * 1, y, turned * 1, z)
 
     return Fn(f), (torch.randn(4, 3),), None
