@@ -199,22 +199,27 @@ void linear(Rule& r) {
 /// How many there can be.
 int64_t most_of(const T& x, int d) { return std::min(x.b().syms().interval(x.dim(d)).max, int64_t{1} << 31); }
 
-T with_one(const T& x, int d, double one) {
+T with_more(const T& x, int d, int64_t count, double value) {
   std::vector<Expr> dims = x.dims();
-  dims[static_cast<size_t>(d)] = 1;
-  return {x.b(), x.b().cat({x, full(x.b(), x.dtype(), dims, one)}, d)};
+  dims[static_cast<size_t>(d)] = count;
+  return {x.b(), x.b().cat({x, full(x.b(), x.dtype(), dims, value)}, d)};
 }
 
-/// Neighbours are multiplied until one is left.
+/// Up to 16 neighbours are multiplied at a time, until one is left.
 Complex product_along(Complex z, int d) {
   const SymTable& syms = z.re.b().syms();
-  if (!syms.proves_le(1, z.re.dim(d))) z = {with_one(z.re, d, 1), with_one(z.im, d, 0)};
-  for (int64_t most = most_of(z.re, d); most > 1; most = (most + 1) / 2) {
-    const Expr n = z.re.dim(d), half = floordiv(n + 1, 2);
-    if (!syms.proves_divisible(n, 2)) z = {with_one(z.re, d, 1), with_one(z.im, d, 0)};
-    z = times({z.re.slice(d, 0, half, 2), z.im.slice(d, 0, half, 2)}, {z.re.slice(d, 1, half, 2), z.im.slice(d, 1, half, 2)});
+  if (!syms.proves_le(1, z.re.dim(d))) z = {with_more(z.re, d, 1, 1), with_more(z.im, d, 1, 0)};
+  for (int64_t most = most_of(z.re, d); most > 1;) {
+    const int64_t at_once = std::min<int64_t>(most, 16);
+    const Expr n = z.re.dim(d), rest = syms.simplify(ceildiv(n, at_once));
+    if (!syms.proves_divisible(n, at_once)) z = {with_more(z.re, d, at_once - 1, 1), with_more(z.im, d, at_once - 1, 0)};
+    const auto part = [&](int64_t i) { return Complex{z.re.slice(d, i, rest, at_once), z.im.slice(d, i, rest, at_once)}; };
+    Complex all = part(0);
+    for (int64_t i = 1; i < at_once; ++i) all = times(all, part(i));
+    z = all;
+    most = (most + at_once - 1) / at_once;
   }
-  return z;
+  return {z.re.slice(d, 0, 1), z.im.slice(d, 0, 1)};
 }
 
 void prod(Rule& r) {
