@@ -34,8 +34,8 @@ class TensorEnv {
     const import::TensorMeta* layout;  ///< where its elements lie
   };
   virtual Owner owner(const std::string& name) = 0;
-  /// Whose metadata say how a tensor lies in memory now: after an in-place change of shape those of its result, for another name of a tensor
-  /// that one's.
+  /// Whose metadata say how a tensor lies in memory now: after an in-place change of shape those of its result, for another name of a
+  /// tensor that one's.
   virtual const std::string& name_now(const std::string& name) const = 0;
   /// A number computed from sizes or read out of a tensor: a rank-0 float64 value. Throws Refused where it cannot be.
   virtual ValueId number(const import::SymbolicArg& arg) = 0;
