@@ -188,7 +188,7 @@ class Decision {
 
   /// The longest run of sizes at which it holds becomes the range; one that has a size to tune for goes first.
   void narrow(SymId s) {
-    SymInfo& info = p_.syms.edit(s);
+    const SymInfo& info = p_.syms[s];
     const Values all = values_of(s);
     int64_t best_from = 0, best_to = -1, from = 0;
     bool tuned = false, in_run = false;
@@ -205,8 +205,9 @@ class Decision {
     }
     if (in_run) close(all.last());
     if (best_to < best_from) throw fault(ExitCode::bad_input, fmt::format("is met by no size of {}", info.name));
-    info.min = best_from;
-    info.max = best_to;
+    SymInfo& narrowed = p_.syms.edit(s);
+    narrowed.min = best_from;
+    narrowed.max = best_to;
   }
 
   Program& p_;

@@ -1,7 +1,10 @@
 #pragma once
 // Shared by the files of sym/; nothing outside includes this.
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sym/expr.h"
@@ -38,6 +41,36 @@ using Atoms = std::vector<Atom>;
 
 int compare_atoms(const Atom& a, const Atom& b);
 int compare_products(const Atoms& a, const Atoms& b);  ///< higher degree first
+/// What atoms are simplified to with the symbols of one table, as the sizes of a program are made of the same few. Thread-safe.
+class Simplified {
+ public:
+  struct Key {
+    int depth;
+    bool of_simplified;  ///< its operands are simplified
+    Expr atom;
+    bool operator<(const Key& o) const {
+      const auto order = [](const Key& k) { return std::tuple(k.atom.hash(), k.depth, k.of_simplified); };
+      if (const auto a = order(*this), b = order(o); a != b) return a < b;
+      return Expr::compare(atom, o.atom) < 0;
+    }
+  };
+  std::optional<Expr> find(const Key& k) {
+    const std::lock_guard lock(mutex_);
+    const auto it = known_.find(k);
+    return it == known_.end() ? std::nullopt : std::optional(it->second);
+  }
+  void add(Key k, const Expr& e) {
+    constexpr size_t kMost = 1 << 14;
+    const std::lock_guard lock(mutex_);
+    if (known_.size() >= kMost) known_.clear();
+    known_.emplace(std::move(k), e);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Key, Expr> known_;
+};
+
 inline bool is_plain(const Expr& e) { return ExprFactory::rep(e).plain; }
 inline uint64_t symbol_mask(const Expr& e) { return ExprFactory::rep(e).mask; }
 

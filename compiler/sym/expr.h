@@ -25,6 +25,9 @@ inline constexpr int64_t kInf = INT64_MAX;  ///< an upper bound that is not know
 
 class Expr;
 class SymTable;
+namespace sym {
+class Simplified;  // detail.h
+}
 using SymMap = std::map<SymId, Expr>;
 
 class Expr {
@@ -121,9 +124,10 @@ struct Interval {
 /// The symbols of one graph (and, extended, of its kernels). Copied freely; not thread-safe while being added to.
 class SymTable {
  public:
+  SymTable();
   SymId add(SymInfo info);  ///< name must be unique, else a suffix is added
   const SymInfo& operator[](SymId s) const { return syms_[s]; }
-  SymInfo& edit(SymId s) { return syms_[s]; }
+  SymInfo& edit(SymId s);  ///< to be written before anything else is asked of the table
   std::optional<SymId> find(std::string_view name) const;
   size_t size() const { return syms_.size(); }
 
@@ -142,6 +146,8 @@ class SymTable {
 
  private:
   IdVec<SymId, SymInfo> syms_;
+  /// What simplify() has found; copies share it until one of them is changed.
+  std::shared_ptr<sym::Simplified> simplified_;
 };
 
 /// Parses the text of Expr::str(). Unknown names are an error (Diagnostic with the column).

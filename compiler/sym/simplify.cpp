@@ -1,10 +1,7 @@
 // SymTable::simplify: the rules of division.cpp again where ranges, extents and divisibility prove more, and rules over sums
 // (n*floordiv(x, n) + mod(x, n) = x, x + mod(-x, n) = -n*floordiv(-x, n)).
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <numeric>
-#include <tuple>
 
 #include "sym/detail.h"
 
@@ -16,56 +13,9 @@ namespace {
 
 constexpr int kMaxDepth = 12;
 
-/// Of what proofs ask of the symbols.
-size_t hash_of(const SymTable& syms) {
-  const auto mixed = [](size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 29); };
-  size_t h = syms.size();
-  for (size_t i = 0; i < syms.size(); ++i) {
-    const SymInfo& s = syms[static_cast<SymId>(i)];
-    for (const int64_t v : {s.min, s.max, s.multiple_of, static_cast<int64_t>(s.kind)}) h = mixed(h, static_cast<size_t>(v));
-    h = mixed(h, s.extent ? s.extent->hash() : 1);
-  }
-  return h;
-}
-
-/// What atoms were simplified to, as the sizes of a program are made of the same few. It follows from the key alone.
-class Known {
- public:
-  struct Key {
-    size_t ranges;  ///< hash_of() the symbols
-    int depth;
-    bool of_simplified;  ///< its operands are simplified
-    Expr atom;
-    bool operator<(const Key& o) const {
-      const auto order = [](const Key& k) { return std::tuple(k.ranges, k.atom.hash(), k.depth, k.of_simplified); };
-      if (const auto a = order(*this), b = order(o); a != b) return a < b;
-      return Expr::compare(atom, o.atom) < 0;
-    }
-  };
-  std::optional<Expr> find(const Key& k) {
-    const std::lock_guard lock(mutex_);
-    const auto it = known_.find(k);
-    return it == known_.end() ? std::nullopt : std::optional(it->second);
-  }
-  void add(Key k, const Expr& e) {
-    constexpr size_t kMost = 1 << 14;
-    const std::lock_guard lock(mutex_);
-    if (known_.size() >= kMost) known_.clear();
-    known_.emplace(std::move(k), e);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<Key, Expr> known_;
-};
-Known& known() {
-  static Known k;
-  return k;
-}
-
 class Simplifier {
  public:
-  explicit Simplifier(const SymTable& syms) : syms_(syms), prove_(syms), ranges_(hash_of(syms)) {}
+  Simplifier(const SymTable& syms, Simplified* known) : syms_(syms), prove_(syms), known_(known) {}
 
   Expr run(const Expr& e, int depth = 0) {
     if (depth > kMaxDepth) return e;
@@ -130,10 +80,10 @@ class Simplifier {
 
   template <class F>
   Expr once(const Expr& atom, int depth, bool of_simplified, F&& make) {
-    Known::Key key{ranges_, depth, of_simplified, atom};
-    if (const std::optional<Expr> r = known().find(key)) return *r;
+    Simplified::Key key{depth, of_simplified, atom};
+    if (const std::optional<Expr> r = known_->find(key)) return *r;
     const Expr r = make();
-    known().add(std::move(key), r);
+    known_->add(std::move(key), r);
     return r;
   }
 
@@ -341,11 +291,14 @@ class Simplifier {
 
   const SymTable& syms_;
   Prover prove_;
-  size_t ranges_;
+  Simplified* known_;
 };
 
 }  // namespace
 
-Expr SymTable::simplify(const Expr& e) const { return Simplifier(*this).run(e); }
+Expr SymTable::simplify(const Expr& e) const {
+  sym::Simplified alone;  // of a table that was moved from
+  return Simplifier(*this, simplified_ ? simplified_.get() : &alone).run(e);
+}
 
 }  // namespace aotc

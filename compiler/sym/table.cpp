@@ -4,7 +4,15 @@
 
 namespace aotc {
 
+SymTable::SymTable() : simplified_(std::make_shared<sym::Simplified>()) {}
+
+SymInfo& SymTable::edit(SymId s) {
+  simplified_ = std::make_shared<sym::Simplified>();
+  return syms_[s];
+}
+
 SymId SymTable::add(SymInfo info) {
+  simplified_ = std::make_shared<sym::Simplified>();
   if (info.name.empty()) info.name = "s";
   if (find(info.name)) {
     std::string base = info.name;
