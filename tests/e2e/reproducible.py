@@ -38,6 +38,41 @@ class Rows(nn.Module):
         return torch.cat([self.out(y), torch.cumsum(y, 1), torch.sort(y, 1).values, y.softmax(1), y.var(1, keepdim=True), y.logsumexp(1, keepdim=True)], 1)
 
 
+class LongRows(nn.Module):
+    """Rows of several pieces of a sum, some lanes left over, in every type of numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(5003)
+
+    def forward(self, x):
+        y = [x.softmax(1), self.norm(x), x.std(1, keepdim=True), (x * x).mean(1, keepdim=True), x.amax(1, keepdim=True), x.logcumsumexp(1)[:, -9:]]
+        for dtype in (torch.float16, torch.bfloat16, torch.float64):
+            z = x.to(dtype)
+            y += [z.softmax(1), nn.functional.layer_norm(z, (5003,)), z.cumsum(1)[:, -9:], (z * z).sum(1, keepdim=True)]
+        return torch.cat([a.double() for a in y], 1)
+
+
+class Functions(nn.Module):
+    """Of values, zeros and infinities."""
+
+    def forward(self, x):
+        x = torch.where(x > 2, 100 * x, x)
+        y = x.abs()
+        return torch.cat([x.erf(), x.tanh(), x.sigmoid(), x.exp(), x.expm1(), x.exp2(), y.log(), y.log2(), y.log10(), y.log1p(), x.sin(), x.cos(), x.atan(),
+                          x.asinh(), x.sinh(), x.double().tanh(), x.double().exp(), y.double().log(), nn.functional.gelu(x), nn.functional.silu(x),
+                          y ** 1.7, y.rsqrt(), x.half().exp(), x.bfloat16().tanh(), x.cumprod(1)], 1)
+
+
+class Attend(nn.Module):
+    """Attention of few rows, whose scores are dot products, and of many."""
+
+    def forward(self, x):
+        q, k = x[:, :90].unflatten(1, (3, 1, 30)), x.unflatten(1, (1, 123, 30))
+        attend = nn.functional.scaled_dot_product_attention
+        return torch.cat([attend(q, k, k).flatten(1), attend(k, k, k, is_causal=True).flatten(1), attend(q.bfloat16(), k.bfloat16(), k.bfloat16()).flatten(1)], 1)
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
@@ -59,6 +94,9 @@ NETS = {
     "conv": (conv_net, (3, 30, 34)),
     "rows": (Rows, (300,)),
     "recurrent": (Recurrent, (9, 24)),
+    "long rows": (LongRows, (5003,)),
+    "functions": (Functions, (211,)),
+    "attend": (Attend, (3690,)),
 }
 
 

@@ -85,8 +85,9 @@ struct Problem {
   }
 };
 
-void check(const Entry& entry, const Case& c, std::mt19937& rng) {
-  if (!runs_here(entry.isa)) return;
+/// The bytes of the result.
+std::string check(const Entry& entry, const Case& c, std::mt19937& rng) {
+  if (!runs_here(entry.isa)) return {};
   INFO(entry.isa << (in_tiles(entry) ? ", tiles, " : " ") << aotc::dtype_name(entry.dtype) << " b " << c.b << " h " << c.h << "/" << c.hkv
                  << " l " << c.l << " s " << c.s << " e " << c.e << " ev " << c.ev << " mask " << c.mask << " causal " << c.causal
                  << " blocks " << c.q_block << " " << c.kv_block << " sinks " << c.sinks);
@@ -160,6 +161,7 @@ void check(const Entry& entry, const Case& c, std::mt19937& rng) {
         }
       }
   CHECK(worst <= std::max(8 * epsilon(entry.dtype), entry.dtype == DType::f64 ? 1e-13 : 4e-6));
+  return {static_cast<const char*>(p.o.ptr()), static_cast<size_t>(no * aotc::dtype_bytes(entry.dtype))};
 }
 
 /// One head: l rows of d channels.
@@ -189,6 +191,31 @@ TEST_CASE("attention against fp64", "[attention]") {
       check(e, c, rng);
     }
   }
+}
+
+TEST_CASE("attention: the same bits with every instruction set, in blocks of any number of rows", "[attention]") {
+  for (const char* algorithm : {"attention", "attention_split"})
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+      for (unsigned seed = 0; seed < 40; ++seed) {
+        std::mt19937 rng(seed);
+        auto pick = [&](std::initializer_list<int64_t> xs) { return xs.begin()[rng() % xs.size()]; };
+        Case c{};
+        c.b = 1, c.hkv = pick({1, 2}), c.h = c.hkv * pick({1, 2, 4}), c.l = pick({1, 1, 2, 5, 9, 33}), c.s = pick({1, 7, 24, 63, 97, 150});
+        c.e = pick({1, 7, 8, 12, 24, 33, 64, 100, 128}), c.ev = pick({1, 8, 24, 40, 64});
+        c.mask = static_cast<int>(rng() % 4), c.causal = rng() % 3 == 0, c.kv_block = static_cast<int>(pick({32, 64, 128}));
+        c.sinks = static_cast<int>(rng() % 3);
+        std::string first;
+        for (const Entry& e : entries(algorithm))
+          for (const int q_block : {1, 6, 64}) {
+            if (e.dtype != dtype) continue;
+            c.q_block = q_block;
+            std::mt19937 same(seed);
+            const std::string got = check(e, c, same);
+            if (first.empty()) first = got;
+            INFO(algorithm << " " << e.isa << " " << aotc::dtype_name(dtype) << " seed " << seed << ", blocks of " << q_block << " rows");
+            CHECK((got.empty() || got == first));
+          }
+      }
 }
 
 TEST_CASE("attention: rows that see nothing are zero or NaN, NaN stays in its row, large logits do not overflow", "[attention]") {

@@ -484,21 +484,26 @@ int InstEmitter::unroll(const loop::Block& b) const {
 
 bool InstEmitter::sums_floats(const Inst& i) { return i.kind == InstKind::reduce && i.reduce_kind == ReduceKind::sum && is_float(i.dtype); }
 
+bool InstEmitter::along_lanes(const Inst& i) const { return i.kind == InstKind::reduce && place_.lanes && lanes_ != loop::LaneAxis::outer; }
+
+std::string InstEmitter::accumulators(const Inst& i) const {
+  return wide_ ? "n.value" : along_lanes(i) ? fmt::format("{} * AOTC_SUM_VECTORS", unroll_) : "1";
+}
+
 std::string InstEmitter::piece_text() const {
   std::string s;
   for (InstId id : reductions_)
-    if (pieces_ && sums_floats(k_.insts[id]))
-      s += fmt::format("{} t{}[{}];\n", accumulator(ReduceKind::sum, k_.insts[id].dtype, false), idx(id), accumulators());
+    if (const Inst& i = k_.insts[id]; pieces_ && sums_floats(i))
+      s += fmt::format("{} t{}[{}];\n", accumulator(ReduceKind::sum, i.dtype, false), idx(id), accumulators(i));
   return s;
 }
 
 std::string InstEmitter::merge_text() const {
   std::string s;
   for (InstId id : reductions_)
-    if (pieces_ && wide_ && sums_floats(k_.insts[id]))
-      s += fmt::format("AOTC_EACH r{0}[u].merge(t{0}[u]), t{0}[u] = {{}};\n", idx(id));
-    else if (pieces_ && sums_floats(k_.insts[id]))
-      for (int u = 0; u < unroll_; ++u) s += fmt::format("r{0}[{1}].merge(t{0}[{1}]);\nt{0}[{1}] = {{}};\n", idx(id), u);
+    if (pieces_ && sums_floats(k_.insts[id]))
+      s += wide_ ? fmt::format("AOTC_EACH r{0}[u].merge(t{0}[u]), t{0}[u] = {{}};\n", idx(id))
+                 : fmt::format("add_piece(r{0}, t{0});\n", idx(id));
   return s;
 }
 
@@ -513,16 +518,15 @@ void InstEmitter::open_nest(const loop::Block& b, int around, int row, int unrol
     std::string type = accumulator(i.reduce_kind, t, scan);
     if (!scan && is_arg(i.reduce_kind)) type.insert(type.size() - 1, near_points() ? ", i32v" : ", i64v");
     scopes_.add(scan ? row : around,
-                scan && !wide_ ? fmt::format("{} r{};", type, idx(id)) : fmt::format("{} r{}[{}];", type, idx(id), accumulators()));
+                scan && !wide_ ? fmt::format("{} r{};", type, idx(id)) : fmt::format("{} r{}[{}];", type, idx(id), accumulators(i)));
   }
 }
 
 void InstEmitter::close_nest(int around) {
   for (InstId id : reductions_) {
     const Inst& i = k_.insts[id];
-    for (int u = 1; u < unroll_; ++u) scopes_.add(around, fmt::format("r{0}[0].merge(r{0}[{1}]);", idx(id), u));
-    const bool across = place_.lanes && lanes_ != loop::LaneAxis::outer;
-    std::string text = fmt::format("r{}[{}].{}()", idx(id), wide_ ? "u" : "0", across ? "across" : "lanes");
+    std::string text =
+        along_lanes(i) ? fmt::format("merged(r{}).across()", idx(id)) : fmt::format("r{}[{}].lanes()", idx(id), wide_ ? "u" : "0");
     if (i.dtype == DType::boolean) text = fmt::format("({} < 0)", text);
     define(id, around, lanes_ == loop::LaneAxis::outer && place_.lanes, reg_type(i.dtype), in_own_type(id, wrapped(text, i.dtype)));
     values_[id].reduced = i.reduce_kind == ReduceKind::sum;
@@ -552,9 +556,9 @@ void InstEmitter::emit_reduce(InstId id) {
   const Inst& i = k_.insts[id];
   reductions_.push_back(id);
   const std::string slot = fmt::format("{}{}[{}]", pieces_ && sums_floats(i) ? "t" : "r", idx(id),
-                                       wide_         ? "u"
-                                       : unroll_ > 1 ? "u.value"
-                                                     : "0");
+                                       wide_            ? "u"
+                                       : along_lanes(i) ? "u.value"
+                                                        : "0");
   if (is_arg(i.reduce_kind)) {
     const DType t = dtype(i.args.at(0));
     const std::string x = t == DType::boolean ? fmt::format("(-{})", value(i.args[0]).text) : value(i.args[0]).text;

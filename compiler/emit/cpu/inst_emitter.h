@@ -70,7 +70,8 @@ class InstEmitter {
   };
   static bool may_be_wide(const loop::LoopKernel& k);
   bool in_each(int rank) const { return place_.inner && rank == place_.rank; }
-  std::string accumulators() const { return wide_ ? "n.value" : std::to_string(unroll_); }
+  bool along_lanes(const loop::Inst& i) const;  ///< it reduces the lanes of vectors to one
+  std::string accumulators(const loop::Inst& i) const;
   const Value& value(loop::InstId id) const;
   DType dtype(loop::InstId id) const { return k_.insts[id].dtype; }
   void define(loop::InstId id, int rank, bool varies, const std::string& type, const std::string& text);

@@ -42,7 +42,7 @@ class FunctionEmitter {
       for (const Block& b : k_.blocks) block(b);
       scopes_.add(kUnit, fmt::format("const int64_t lo = o{} * {}L, hi = imin(lo + {}L, {});", k_.outer.size() - 1, lane_block(k_),
                                      lane_block(k_), scopes_.scalar(v.extent)));
-      scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1, 0, true));
+      scopes_.add(kUnit, lane_loop("lo", "hi", scopes_.take(kOuterSegment), scopes_.take(kBody), 1, 0, false, true));
       scopes_.close_lanes();
     } else {
       for (const Block& b : k_.blocks) block(b);
@@ -121,7 +121,7 @@ class FunctionEmitter {
                fmt::format("for (int64_t o{0} = from; o{0} < to; ++o{0}) {{\n{2}{1}}}\n", turning_->outer, body,
                            attached_ ? tile_row(fmt::format("(o{} - m0)", turning_->outer)) : "") +
                insts_.turn_out_text();
-      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), body, unroll, piece, order_free(b));
+      text = lane_loop(lo, hi, scopes_.take(kInner + n - 1), body, unroll, piece, reduces(b), order_free(b));
     } else if (piece > 0) {
       text = fmt::format(
           "{5}for (int64_t j = 0; j < {0}; j += {1}) {{\nfor (int64_t i{2} = j, je = imin(j + {1}, {0}); i{2} < je; ++i{2}) "
@@ -182,6 +182,10 @@ class FunctionEmitter {
     return piece * lanes;
   }
 
+  bool reduces(const Block& b) const {
+    return std::any_of(b.insts.begin(), b.insts.end(), [&](loop::InstId id) { return k_.insts[id].kind == loop::InstKind::reduce; });
+  }
+
   /// Whether a block's results are the same whichever of its points share a vector.
   bool order_free(const Block& b) const {
     return std::none_of(b.insts.begin(), b.insts.end(), [&](loop::InstId id) {
@@ -193,9 +197,10 @@ class FunctionEmitter {
     return fmt::format("for (int64_t i{0} = 0; i{0} < {1}; ++i{0}) {{\n{2}}}\n", i, scopes_.scalar(k_.inner[i].extent), body);
   }
 
-  /// Loop over [lo, hi) in vectors, cut into segments where the segment scope asks for it, sums in pieces of `piece` points (0: whole).
+  /// Loop over [lo, hi) in vectors, cut into segments where the segment scope asks for it; `sums`: it reduces them, in pieces of `piece`
+  /// points (0: whole).
   std::string lane_loop(const std::string& lo, const std::string& hi, const std::string& segment, const std::string& body, int unroll,
-                        int64_t piece, bool order_free) {
+                        int64_t piece, bool sums, bool order_free) {
     std::string s;
     const bool cut = scopes_.segmented();
     if (cut)
@@ -221,20 +226,23 @@ class FunctionEmitter {
           "if (far) {{\nconst int64_t head = imin(lanes_to_far({} + z), ze - z);\n"
           "if (head > 0) body(part{{static_cast<int>(head)}}, {}, v), v += head;\n}}\n",
           far.first, one);
-    if (piece > 0) s += fmt::format("for (int64_t ve; ve = imin(v + {}, ze), v + {} * AOTC_L <= ze;) {{\n", piece, unroll);
+    // A row's sums go by the lanes of a set of accumulators, other points by those of a vector.
+    const char* lanes = sums ? "AOTC_SUM_L" : "AOTC_L";
+    const auto call = [&](const std::string& live, const std::string& number, const std::string& at) {
+      return sums ? fmt::format("sum_lanes({}, {}, {}, body);\n", live, number, at) : fmt::format("body({}, {}, {});\n", live, number, at);
+    };
+    if (piece > 0) s += fmt::format("for (int64_t ve; ve = imin(v + {}, ze), v + {} * {} <= ze;) {{\n", piece, unroll, lanes);
     const char* end = piece > 0 ? "ve" : "ze";
     if (wide)
       s += fmt::format("for (; v + {0} * AOTC_L <= ze; v += {0} * AOTC_L) body(full(), number<{0}>(), v);\n", lane_block(k_) / kMaxLanes);
-    if (unroll > 1) {
-      s += fmt::format("for (; v + {0} * AOTC_L <= {1}; v += {0} * AOTC_L) {{\n", unroll, end);
-      for (int u = 0; u < unroll; ++u) s += fmt::format("body(full(), number<{0}>(), v + {0} * AOTC_L);\n", u);
+    if (unroll > 1 || piece > 0) {
+      s += fmt::format("for (; v + {0} * {1} <= {2}; v += {0} * {1}) {{\n", unroll, lanes, end);
+      for (int u = 0; u < unroll; ++u) s += call("full()", fmt::format("number<{}>()", u), fmt::format("v + {} * {}", u, lanes));
       s += "}\n";
-    } else if (piece > 0) {
-      s += "for (; v + AOTC_L <= ve; v += AOTC_L) body(full(), number<0>(), v);\n";
     }
     if (piece > 0) s += insts_.merge_text() + "}\n";
-    s += fmt::format("for (; v + AOTC_L <= ze; v += AOTC_L) body(full(), {}, v);\n", one);
-    s += fmt::format("if (v < ze) body(part{{static_cast<int>(ze - v)}}, {}, v);\n", one);
+    s += fmt::format("for (; v + {0} <= ze; v += {0}) ", lanes) + call("full()", one, "v");
+    s += "if (v < ze) " + call("part{static_cast<int>(ze - v)}", one, "v");
     if (piece > 0) s += insts_.merge_text();
     if (twice) s += fmt::format("}};\nif (far && lanes_to_far({} + z) == 0)\nlanes(true);\nelse\nlanes(false);\n", far.first);
     if (cut) s += "z = ze;\n";

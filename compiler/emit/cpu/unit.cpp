@@ -32,8 +32,8 @@ std::vector<std::string> unit_flags(FeatureSet features) {
 }
 
 std::vector<std::string> reproducible_flags(std::vector<std::string> flags) {
-  std::erase_if(flags, [](const std::string& f) { return f.starts_with("-march=") || f.starts_with("-mprefer-") || f == "-mavx512bf16"; });
-  flags.insert(flags.end(), {"-march=x86-64-v3", "-ffp-contract=off", "-DAOTC_EXPLICIT_FMA"});
+  std::erase(flags, "-mavx512bf16");
+  flags.insert(flags.end(), {"-ffp-contract=off", "-DAOTC_SAME_BITS"});
   return flags;
 }
 

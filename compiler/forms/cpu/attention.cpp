@@ -88,7 +88,7 @@ double cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) {
   double cycles = pairs * static_cast<double>(c.e + ceil_div(c.ev, lanes.width) * lanes.width) / static_cast<double>(lanes.width);
   cycles += pairs * u.attention_exp / static_cast<double>(lanes.width);  // exponentials
   const bool kept = c.kv_len <= b.kv_block;
-  if (rows > aotc_attn_few_rows(c.e, lanes.width))
+  if (rows > aotc_attn_few_rows(c.e, 64 / acc_bytes(c.dtype)))
     cycles += u.attention_copy * static_cast<double>(c.batch * c.kv_heads * c.kv_len * c.e) * static_cast<double>(kept ? 1 : blocks);
   cycles += static_cast<double>(c.batch * c.kv_heads * rows * ceil_div(c.kv_len, b.kv_block)) *
             (u.attention_row + static_cast<double>(c.ev) / u.attention_row_channels);
@@ -137,6 +137,7 @@ class Attention : public FormOf<AttentionKernel> {
     for (int qb : q_blocks)
       for (int kvb : {64, 128, 256, 512}) {
         if (kvb > 64 && kvb / 2 >= c.kv_len) continue;
+        if (k.ordered && kvb < std::min<int64_t>(c.kv_len, c.e + c.ev > 1024 ? 64 : 512)) continue;  // the same blocks on all machines
         const Blocks blocks{qb, kvb};
         Candidate r{pack(*this, blocks), Fit::yes(), 0};
         r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks))));
@@ -282,6 +283,7 @@ class AttentionTiles final : public Attention {
   Fit fits(const AttentionKernel& k, const Site& s) const override {
     if (k.dtype != DType::bf16 || k.of_bytes())
       return refuse("tiles multiply bf16, not {}", dtype_name(k.of_bytes() ? k.stored() : k.dtype));
+    if (k.ordered) return refuse("its sums are not in the order of k");
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const int64_t rows = rows_of(hinted(k, s.syms));
     if (rows <= kFewRows) return refuse("{} rows are dot products, which read the keys once", rows);

@@ -16,6 +16,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
   using P = MulPlain<Acc>;
   using Base::z, Base::cfg, Base::len, Base::e, Base::ev, Base::evp, Base::kvb, Base::kPanel;
   static constexpr int W = Vec<Acc>::kLanes;
+  static constexpr int64_t kLanes = 64 / sizeof(Acc);  ///< by which dot products go, on all machines
 
   Acc *q, *kp, *vp, *s, *o, *m, *l;
   int64_t kv_key = -1, kv_end = 0;  // what the panels hold where all keys are one block
@@ -64,10 +65,17 @@ struct AttentionRun : AttentionRows<E, Acc> {
     }
   }
 
+  /// Whose sums go in the order of k, however the rows are divided.
+  template <bool RowA>
+  static MicroFn tile(int64_t rows, int64_t vecs) {
+    const MicroFn ordered = rows <= 6 ? kMicroOrdered<P, RowA>.fn[rows - 1][vecs - 1] : nullptr;
+    return ordered ? ordered : kMicro<P, RowA, false>.fn[rows - 1][vecs - 1];
+  }
+
   /// o, m and l of rows [r0, r1) over the keys [from, to) or those of them that the rows see.
   void sums(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t from, int64_t to, int64_t key) {
     const int64_t n = r1 - r0, tiles = ceil_div(n, kMaxMr);
-    const bool few = n <= aotc_attn_few_rows(e, W) && z[AOTC_ATTN_K_E] == 1;
+    const bool few = this->rows <= aotc_attn_few_rows(e, kLanes) && z[AOTC_ATTN_K_E] == 1;
     const K* kb = this->template at<K>(cfg->k_ptr, AOTC_ATTN_K_BASE) + b * z[AOTC_ATTN_K_B] + hkv * z[AOTC_ATTN_K_H];
     const K* vb = this->template at<K>(cfg->v_ptr, AOTC_ATTN_V_BASE) + b * z[AOTC_ATTN_V_B] + hkv * z[AOTC_ATTN_V_H];
     const int64_t ks = z[AOTC_ATTN_K_S], ke = z[AOTC_ATTN_K_E], vs = z[AOTC_ATTN_V_S], ve = z[AOTC_ATTN_V_E];
@@ -96,9 +104,8 @@ struct AttentionRun : AttentionRows<E, Acc> {
             for (int64_t t = 0; t < tiles; ++t) {
               const auto [i0, tr] = each.next();
               const char* bp = reinterpret_cast<const char*>(panel + v * W);
-              kMicro<P, false>.fn[tr - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](e, reinterpret_cast<const char*>(q + i0 * e),
-                                                                                 tr * sizeof(Acc), bp, kPanel * sizeof(Acc),
-                                                                                 s + i0 * kvb + j + v * W, kvb, true, bp, 0, nullptr);
+              tile<false>(tr, min_of<int64_t>(kMaxNv, vecs - v))(e, reinterpret_cast<const char*>(q + i0 * e), tr * sizeof(Acc), bp,
+                                                                 kPanel * sizeof(Acc), s + i0 * kvb + j + v * W, kvb, true, bp, 0, nullptr);
             }
           }
         }
@@ -125,7 +132,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
           RowTiles each(n, tiles);
           for (int64_t t = 0; t < tiles; ++t) {
             const auto [i0, tr] = each.next();
-            kMicro<P, true>.fn[tr - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](
+            tile<true>(tr, min_of<int64_t>(kMaxNv, vecs - v))(
                 width, reinterpret_cast<const char*>(s + i0 * kvb), kvb * sizeof(Acc), reinterpret_cast<const char*>(bp + v * W),
                 stride * sizeof(Acc), o + i0 * evp + c + v * W, evp, false, reinterpret_cast<const char*>(bp), 0, nullptr);
           }

@@ -2,7 +2,8 @@
 // What the attention kernels have in common: their operands, masks, and the softmax of a row that is seen block of keys by block of keys.
 //
 // A work unit is a block of rows (query heads of one key head, query positions). A row's maximum and sum are carried along; what was summed
-// under an older maximum is scaled down. Scores are to base e, so that they leave the range of the type where PyTorch's do.
+// under an older maximum is scaled down. Scores are to base e, so that they leave the range of the type where PyTorch's do. All of it has
+// the same bits on all machines.
 #include "panels.h"
 
 namespace {
@@ -39,30 +40,40 @@ inline float exp_of(float x) {
 }
 inline double exp_of(double x) { return __builtin_exp2(x * kLog2e); }
 
-inline float sum_lanes(Vec<float>::V v) {
-#if defined(__AVX512F__)
-  return _mm512_reduce_add_ps(v);
-#else
+/// a * b + c, rounded once on all machines.
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+inline float sum_lanes(__m256 v) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));
   return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
-#endif
 }
 
-/// s[i] = e^(s[i] - m); returns the sum.
-inline float softmax_row(float* s, int64_t len, float m) {
+/// Rows of scores go by whole blocks of so many, whatever the vectors: sums have the same order on all machines.
+template <class Acc>
+constexpr int64_t kScores = 1;
+template <>
+inline constexpr int64_t kScores<float> = 16;
+
+/// s[i] = e^(s[i] - m) of whole blocks; returns the sum.
+inline float softmax_row(float* s, int64_t blocks, float m) {
   using V = Vec<float>;
-  V::V sum = V::zero();
+  constexpr int kVecs = kScores<float> / V::kLanes;
+  V::V sum[kVecs] = {};
   const V::V mv = V::set1(m);
-  int64_t i = 0;
-  for (; i + V::kLanes <= len; i += V::kLanes) {
-    const V::V p = exp_lanes(V::load(s + i) - mv);
-    V::store(s + i, p);
-    sum += p;
-  }
-  float total = sum_lanes(sum);
-  for (; i < len; ++i) total += s[i] = exp_of(s[i] - m);
-  return total;
+  for (int64_t i = 0; i < blocks; ++i, s += kScores<float>)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVecs; ++v) {
+      const V::V p = exp_lanes(V::load(s + v * V::kLanes) - mv);
+      V::store(s + v * V::kLanes, p);
+      sum[v] = V::add(sum[v], p);
+    }
+#if defined(__AVX512F__)
+  return sum_lanes(_mm256_add_ps(_mm512_castps512_ps256(sum[0]), _mm512_extractf32x8_ps(sum[0], 1)));
+#else
+  return sum_lanes(_mm256_add_ps(sum[0], sum[1]));
+#endif
 }
 inline double softmax_row(double* s, int64_t len, double m) {
   double sum = 0;
@@ -70,24 +81,18 @@ inline double softmax_row(double* s, int64_t len, double m) {
   return sum;
 }
 
-/// The largest of s; NaN is not seen here (it comes back through the exponent).
-inline float max_row(const float* s, int64_t len) {
+/// The largest of whole blocks; NaN is not seen here (it comes back through the exponent).
+inline float max_row(const float* s, int64_t blocks) {
   using V = Vec<float>;
-  float m = -__builtin_inff();
-  int64_t i = 0;
-  if (len >= V::kLanes) {
-    V::V mv = V::set1(m);
-    for (; i + V::kLanes <= len; i += V::kLanes) mv = V::max(V::load(s + i), mv);  // of a NaN and mv that is mv
+  V::V mv = V::set1(-__builtin_inff());
+  for (int64_t i = 0; i < blocks * kScores<float>; i += V::kLanes) mv = V::max(V::load(s + i), mv);  // of a NaN and mv that is mv
 #if defined(__AVX512F__)
-    m = _mm512_reduce_max_ps(mv);
+  return _mm512_reduce_max_ps(mv);
 #else
-    float t[V::kLanes];
-    V::store(t, mv);
-    for (float x : t) m = x > m ? x : m;
+  __m128 m = _mm_max_ps(_mm256_castps256_ps128(mv), _mm256_extractf128_ps(mv, 1));
+  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 #endif
-  }
-  for (; i < len; ++i) m = s[i] > m ? s[i] : m;
-  return m;
 }
 inline double max_row(const double* s, int64_t len) {
   double m = -__builtin_inf();
@@ -189,9 +194,11 @@ struct AttentionRows {
   }
 
   /// Scores of a row, masked, to exponents under its largest so far, m; l: their sum so far. Returns what older sums are to be multiplied
-  /// by.
+  /// by. The row has room for a whole block, which is filled.
   static Acc exponents(Acc* row, int64_t width, Acc& m, Acc& l) {
-    const Acc top = max_row(row, width), now = m > top ? m : top;
+    const int64_t blocks = ceil_div(width, kScores<Acc>);
+    for (int64_t j = width; j < blocks * kScores<Acc>; ++j) row[j] = -static_cast<Acc>(__builtin_inf());
+    const Acc top = max_row(row, blocks), now = m > top ? m : top;
     if (now == -static_cast<Acc>(__builtin_inf())) {  // nothing to attend to yet, unless it is NaN
       Acc bad = 0;
       for (int64_t j = 0; j < width; ++j) bad += row[j] != row[j] ? row[j] : Acc(0), row[j] = row[j] != row[j] ? row[j] : Acc(0);
@@ -199,7 +206,7 @@ struct AttentionRows {
       return 1;
     }
     const Acc down = m == now ? Acc(1) : m == -static_cast<Acc>(__builtin_inf()) ? Acc(0) : exp_of(m - now);
-    l = l * down + softmax_row(row, width, now);
+    l = fused(l, down, softmax_row(row, blocks, now));
     m = now;
     return down;
   }
@@ -214,7 +221,7 @@ struct AttentionRows {
       const Acc top = sink > m ? sink : m;
       if (sink != none && top != none) {
         const Acc down = exp_of(m - top);
-        return down / (l * down + exp_of(sink - top));
+        return down / fused(l, down, exp_of(sink - top));
       }
       if (sink != sink) return sink;
     }

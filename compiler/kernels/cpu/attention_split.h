@@ -61,8 +61,8 @@ struct AttentionSplit : AttentionRun<E, Acc, K> {
       for (int64_t p = 0; p < parts; ++p) {
         const Left of = left(head * parts + p);
         const Acc down = of.largest[i] == m[i] ? Acc(1) : exp_of(of.largest[i] - m[i]);
-        l[i] += of.exponents[i] * down;
-        for (int64_t c = 0; c < evp; ++c) row[c] += of.sums[i * evp + c] * down;
+        l[i] = fused(of.exponents[i], down, l[i]);
+        for (int64_t c = 0; c < evp; ++c) row[c] = fused(of.sums[i * evp + c], down, row[c]);
       }
     }
     this->store(head / z[AOTC_ATTN_HKV], head % z[AOTC_ATTN_HKV], 0, rows, o, m, l);

@@ -1,35 +1,49 @@
 #pragma once
-// Dot products of rows with columns that both lie along k: a block of them runs along k in registers, its sums are added up over the lanes
-// at the end, in one order wherever in a block they are. Columns may be of a stored type, which is widened as it is read.
+// Dot products of rows with columns that both lie along k: a block of them runs along k in registers, by 64 bytes of sums each, which are
+// added up over the lanes at the end, in one order wherever in a block they are and on all machines. Columns may be of a stored type, which
+// is widened as it is read.
 #include "panels.h"
 
 namespace {
 
-// The sums over the lanes of four vectors each. Floats: after two rounds each quarter has its part of all four, in order.
-inline void add_four(const __m256 v[4], float* out) {
-  const __m256 x = _mm256_add_ps(_mm256_unpacklo_ps(v[0], v[1]), _mm256_unpackhi_ps(v[0], v[1]));
-  const __m256 y = _mm256_add_ps(_mm256_unpacklo_ps(v[2], v[3]), _mm256_unpackhi_ps(v[2], v[3]));
+// The sums over the lanes of four times 64 bytes each, on all machines in one order: first the halves, then within each quarter, then the
+// quarters.
+inline void add_four(__m256 x, __m256 y, float* out) {  // x: the pairs of the first two; y: of the others
   const __m256 z = _mm256_add_ps(_mm256_shuffle_ps(x, y, 0x44), _mm256_shuffle_ps(x, y, 0xee));
   _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(z), _mm256_extractf128_ps(z, 1)));
 }
-inline void add_four(const __m256d v[4], double* out) {
-  const __m256d x = _mm256_add_pd(_mm256_unpacklo_pd(v[0], v[1]), _mm256_unpackhi_pd(v[0], v[1]));
-  const __m256d y = _mm256_add_pd(_mm256_unpacklo_pd(v[2], v[3]), _mm256_unpackhi_pd(v[2], v[3]));
+inline void add_four(__m256d x, __m256d y, double* out) {
   _mm256_storeu_pd(out, _mm256_add_pd(_mm256_permute2f128_pd(x, y, 0x20), _mm256_permute2f128_pd(x, y, 0x31)));
 }
 #if defined(__AVX512F__)
-inline void add_four(const __m512 v[4], float* out) {
-  const __m512 x = _mm512_add_ps(_mm512_unpacklo_ps(v[0], v[1]), _mm512_unpackhi_ps(v[0], v[1]));
-  const __m512 y = _mm512_add_ps(_mm512_unpacklo_ps(v[2], v[3]), _mm512_unpackhi_ps(v[2], v[3]));
-  const __m512 z = _mm512_add_ps(_mm512_shuffle_ps(x, y, 0x44), _mm512_shuffle_ps(x, y, 0xee));
-  const __m512 halves = _mm512_add_ps(z, _mm512_shuffle_f32x4(z, z, 0x4e));
-  const __m256 half = _mm512_castps512_ps256(halves);
-  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+inline void add_four(const __m512 (*v)[1], float* out) {
+  const auto halves = [](__m512 a, __m512 b) { return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee)); };
+  const __m512 even = halves(v[0][0], v[2][0]), odd = halves(v[1][0], v[3][0]);
+  const __m512 pairs = _mm512_add_ps(_mm512_unpacklo_ps(even, odd), _mm512_unpackhi_ps(even, odd));
+  add_four(_mm512_castps512_ps256(pairs), _mm512_extractf32x8_ps(pairs, 1), out);
 }
-inline void add_four(const __m512d v[4], double* out) {
-  __m256d half[4];
-  for (int i = 0; i < 4; ++i) half[i] = _mm256_add_pd(_mm512_castpd512_pd256(v[i]), _mm512_extractf64x4_pd(v[i], 1));
-  add_four(half, out);
+inline void add_four(const __m512d (*v)[1], double* out) {
+  const auto halves = [](__m512d a, __m512d b) {
+    return _mm512_add_pd(_mm512_shuffle_f64x2(a, b, 0x44), _mm512_shuffle_f64x2(a, b, 0xee));
+  };
+  const __m512d even = halves(v[0][0], v[2][0]), odd = halves(v[1][0], v[3][0]);
+  const __m512d pairs = _mm512_add_pd(_mm512_unpacklo_pd(even, odd), _mm512_unpackhi_pd(even, odd));
+  add_four(_mm512_castpd512_pd256(pairs), _mm512_extractf64x4_pd(pairs, 1), out);
+}
+#else
+inline void add_four(const __m256 (*v)[2], float* out) {
+  const auto pairs = [](const __m256 a[2], const __m256 b[2]) {
+    const __m256 x = _mm256_add_ps(a[0], a[1]), y = _mm256_add_ps(b[0], b[1]);
+    return _mm256_add_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y));
+  };
+  add_four(pairs(v[0], v[1]), pairs(v[2], v[3]), out);
+}
+inline void add_four(const __m256d (*v)[2], double* out) {
+  const auto pairs = [](const __m256d a[2], const __m256d b[2]) {
+    const __m256d x = _mm256_add_pd(a[0], a[1]), y = _mm256_add_pd(b[0], b[1]);
+    return _mm256_add_pd(_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
+  };
+  add_four(pairs(v[0], v[1]), pairs(v[2], v[3]), out);
 }
 #endif
 
@@ -57,8 +71,9 @@ struct Dots {
   using Lanes = Vec<T>;
   using V = typename Lanes::V;
   static constexpr int W = Lanes::kLanes;
-  /// Rows of a block of four columns: as many as there are registers for, beside those that widen columns.
-  static constexpr int kRows = sizeof(V) == 64 && same_type<T, K> ? 4 : 2;
+  static constexpr int kVecs = 64 / sizeof(V);  ///< of a sum
+  /// A block has as many sums as there are registers for, beside those that widen columns.
+  static constexpr int kRows = kVecs == 1 && same_type<T, K> ? 4 : 2, kColumns = kVecs == 1 ? 4 : 2;
 
   template <int N>
   struct Count {
@@ -80,10 +95,8 @@ struct Dots {
   /// R rows times C columns.
   template <int R, int C>
   void block(const T* x, const K* y, T* out, int64_t ld) const {
-    V sums[(R * C + 3) / 4 * 4];
-#pragma GCC unroll 16
-    for (V& sum : sums) sum = Lanes::zero();
-    const auto step = [&](auto load_row, auto load_column) __attribute__((always_inline)) {
+    V sums[(R * C + 3) / 4 * 4][kVecs] = {};
+    const auto step = [&](int v, auto load_row, auto load_column) __attribute__((always_inline)) {
       V column[C];
 #pragma GCC unroll 4
       for (int c = 0; c < C; ++c) column[c] = load_column(y + c * column_step);
@@ -91,12 +104,27 @@ struct Dots {
       for (int r = 0; r < R; ++r) {
         const V row = load_row(x + r * row_step);
 #pragma GCC unroll 4
-        for (int c = 0; c < C; ++c) sums[r * C + c] = Lanes::fma(row, column[c], sums[r * C + c]);
+        for (int c = 0; c < C; ++c) sums[r * C + c][v] = Lanes::fma(row, column[c], sums[r * C + c][v]);
       }
     };
+    const auto whole_step = [&](int v, int64_t at) __attribute__((always_inline)) {
+      step(
+          v, [&](const T* p) { return Lanes::load(p + at); }, [&](const K* p) { return load_wide(p + at); });
+    };
+    const auto last_step = [&](int v, int64_t at) __attribute__((always_inline)) {
+      step(
+          v, [&](const T* p) { return first_of(p + at, k - at); }, [&](const K* p) { return first_wide(p + at, k - at); });
+    };
     int64_t i = 0;
-    for (; i + W <= k; i += W) step([&](const T* at) { return Lanes::load(at + i); }, [&](const K* at) { return load_wide(at + i); });
-    if (i < k) step([&](const T* at) { return first_of(at + i, k - i); }, [&](const K* at) { return first_wide(at + i, k - i); });
+    for (; i + W * kVecs <= k; i += W * kVecs)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVecs; ++v) whole_step(v, i + v * W);
+    if (kVecs > 1 && i + W <= k) {
+      whole_step(0, i);
+      if (i + W < k) last_step(kVecs - 1, i + W);
+    } else if (i < k) {
+      last_step(0, i);
+    }
     T whole[sizeof sums / sizeof sums[0]];
 #pragma GCC unroll 4
     for (int s = 0; s < R * C; s += 4) add_four(sums + s, whole + s);
@@ -109,7 +137,8 @@ struct Dots {
   template <int R>
   void rows_of(const T* x, const K* y, int64_t columns, T* out, int64_t ld) const {
     int64_t c = 0;
-    for (; c + 4 <= columns; c += 4) block<R, 4>(x, y + c * column_step, out + c, ld);
+    constexpr int kMost = R == 1 ? 4 : kColumns;
+    for (; c + kMost <= columns; c += kMost) block<R, kMost>(x, y + c * column_step, out + c, ld);
     for (; c < columns; ++c) block<R, 1>(x, y + c * column_step, out + c, ld);
   }
 

@@ -10,6 +10,20 @@
 #else
 #define AOTC_L 8
 #endif
+// AOTC_SAME_BITS: results have the same bits with every instruction set. Nothing is contracted but by fma(), polynomials are those of eight
+// lanes, and sums along a row go by the sixteen lanes that one set of accumulators has: AOTC_SUM_VECTORS vectors.
+#if defined(AOTC_SAME_BITS)
+#define AOTC_SUM_VECTORS (16 / AOTC_L)
+#else
+#define AOTC_SUM_VECTORS 1
+#endif
+#define AOTC_SUM_L (AOTC_L * AOTC_SUM_VECTORS)
+// Instructions and tables that only wide vectors have; GCC's builtins.
+#if AOTC_L == 16 && !defined(__clang__) && !defined(AOTC_SAME_BITS)
+#define AOTC_WIDE_MATH 1
+#else
+#define AOTC_WIDE_MATH 0
+#endif
 #define AOTC_I static inline __attribute__((always_inline, unused))
 #define AOTC_F static inline __attribute__((unused))
 #define AOTC_I_MEMBER __attribute__((always_inline))
@@ -70,6 +84,26 @@ struct full {};
 struct part {
   int n;
 };
+
+/// body(lanes, number of the vector, point) of AOTC_SUM_L lanes from point v on, those of the accumulators' set `u`.
+template <int U, class Body>
+AOTC_I void sum_lanes(full w, number<U>, int64_t v, const Body& body) {
+  body(w, number<AOTC_SUM_VECTORS * U>(), v);
+#if AOTC_SUM_VECTORS == 2
+  body(w, number<2 * U + 1>(), v + AOTC_L);
+#endif
+}
+template <int U, class Body>
+AOTC_I void sum_lanes(part w, number<U>, int64_t v, const Body& body) {
+#if AOTC_SUM_VECTORS == 2
+  if (w.n >= AOTC_L) {
+    body(full(), number<2 * U>(), v);
+    if (w.n > AOTC_L) body(part{w.n - AOTC_L}, number<2 * U + 1>(), v + AOTC_L);
+    return;
+  }
+#endif
+  body(w, number<AOTC_SUM_VECTORS * U>(), v);
+}
 
 // f of each lane, of each lane of a half.
 #define AOTC_LANES_4(f, d, c) f(c, d), f(c + 1, d), f(c + 2, d), f(c + 3, d)

@@ -6,9 +6,9 @@
 
 namespace {
 
-/// One instruction, under -ffp-contract=fast by the compiler's own choice. AOTC_EXPLICIT_FMA: for units without contraction.
+/// One instruction, under -ffp-contract=fast by the compiler's own choice.
 AOTC_I f32v fma(f32v a, f32v b, f32v c) {
-#if !defined(AOTC_EXPLICIT_FMA)
+#if !defined(AOTC_SAME_BITS)
   return a * b + c;
 #elif defined(__clang__)
   return __builtin_elementwise_fma(a, b, c);
@@ -18,7 +18,7 @@ AOTC_I f32v fma(f32v a, f32v b, f32v c) {
   return __builtin_ia32_vfmaddps256(a, b, c);
 #endif
 }
-AOTC_I f32v fma(f32v a, f32v b, float c) { return a * b + kf(c); }
+AOTC_I f32v fma(f32v a, f32v b, float c) { return fma(a, b, kf(c)); }
 
 /// x * 2^n for integral n within [-300, 300]; rounds once where the result is subnormal.
 AOTC_I f32v scale2(f32v x, f32v n) {
@@ -91,7 +91,7 @@ AOTC_I f32v log_tail(f32v f) {
   return fma(z, p * f, z * -0.5f);
 }
 constexpr float kLn2High = 0.693145751953125f, kLn2Low = 1.42860677e-6f;  // of so few digits that e * kLn2High is exact
-#if AOTC_L == 16 && !defined(__clang__)
+#if AOTC_WIDE_MATH
 /// x = m * 2^e with m in [3/4, 3/2), for finite x > 0; m is NaN below 0.
 AOTC_I f32v split(f32v x, f32v* e) {
   constexpr uint16_t kAll = static_cast<uint16_t>(-1);
@@ -157,7 +157,7 @@ AOTC_I f32v v_log1p(f32v x) {
   return tiny ? x : log_edges(u, log1p_within(tiny ? kf(0.0f) : x, u));
 }
 
-#if AOTC_L == 16 && !defined(__clang__)
+#if AOTC_WIDE_MATH
 /// tanh near n * kTanhPiece, n = 0 .. 31, less kTanhNear: coefficients of polynomials in the distance, by least squares over Chebyshev
 /// nodes, each rounded before the next. At most one ulp: sums of a short number and a small polynomial are rounded once.
 constexpr float kTanhPiece = 0.2890625f;
@@ -242,7 +242,7 @@ AOTC_I f32v exp_of_small_negative(f32v x) {
   r = fma(n, kf(2.12194440e-4f), r);
   return as_f32(bits(exp_less_1(r) + 1.0f) + (bits(t) << 23));
 }
-#if AOTC_L == 16 && !defined(__clang__)
+#if AOTC_WIDE_MATH
 /// erf near n * kErfPiece, n = 0 .. 15, less kErfNear: coefficients of polynomials in the distance, by least squares over Chebyshev nodes.
 /// The first is odd. Sums of a short number and a small polynomial are rounded once: half an ulp from 1 on, where 1 + erf(-x) has few
 /// digits left.

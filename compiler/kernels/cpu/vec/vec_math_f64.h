@@ -6,7 +6,7 @@
 namespace {
 
 AOTC_I f64h fma(f64h a, f64h b, f64h c) {
-#if !defined(AOTC_EXPLICIT_FMA)
+#if !defined(AOTC_SAME_BITS)
   return a * b + c;
 #elif defined(__clang__)
   return __builtin_elementwise_fma(a, b, c);
@@ -16,7 +16,7 @@ AOTC_I f64h fma(f64h a, f64h b, f64h c) {
   return __builtin_ia32_vfmaddpd256(a, b, c);
 #endif
 }
-AOTC_I f64h fma(f64h a, f64h b, double c) { return a * b + kdh(c); }
+AOTC_I f64h fma(f64h a, f64h b, double c) { return fma(a, b, kdh(c)); }
 AOTC_I i64h bits(f64h x) { return (i64h)x; }
 AOTC_I f64h abs_of(f64h x) { return (f64h)(bits(x) & INT64_MAX); }
 AOTC_I f64h sign_of(f64h x, f64h sign) { return (f64h)((bits(x) & INT64_MAX) | (bits(sign) & INT64_MIN)); }

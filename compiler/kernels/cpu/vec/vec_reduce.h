@@ -1,6 +1,7 @@
 #pragma once
 // Accumulators of reductions and scans. r_<kind><V>: add() takes one vector (its live lanes), merge() another accumulator, across()
-// combines the lanes and gives the result in all of them, lanes() the result lane by lane (lanes that run along an outer loop).
+// combines the lanes and gives the result in all of them, lanes() the result lane by lane (lanes that run along an outer loop). Of two
+// numbers that are as good (zeros of both signs, NaN), which one stays depends on the order; it has to be the same for AOTC_SAME_BITS, too.
 #include "vec_math_libm.h"
 
 namespace {
@@ -33,6 +34,9 @@ AOTC_I i64v splat(int64_t x) { return kl(x); }
 template <class V, class F>
 AOTC_I V across_32(V v, F f) {
   v = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+#if defined(AOTC_SAME_BITS)
+  v = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+#endif
   v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
   v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
   return f(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
@@ -40,6 +44,9 @@ AOTC_I V across_32(V v, F f) {
 template <class V, class H, class F>
 AOTC_I V across_64(V v, F f) {
   v = f(v, V{v.hi, v.lo});
+#if defined(AOTC_SAME_BITS)
+  v.hi = v.lo;
+#endif
   const H a = __builtin_shufflevector(v.lo, v.lo, 4, 5, 6, 7, 0, 1, 2, 3);
   v = f(v, V{a, a});
   const H b = __builtin_shufflevector(v.lo, v.lo, 2, 3, 0, 1, 6, 7, 4, 5);
@@ -78,6 +85,23 @@ AOTC_I f64v across_with(f64v v, F f) {
 template <class F>
 AOTC_I i64v across_with(i64v v, F f) {
   return across_64<i64v, i64h>(v, f);
+}
+
+/// All of a nest's accumulators in one: set after set, then the vectors of a set.
+template <class R, int N>
+AOTC_I R& merged(R (&r)[N]) {
+#pragma GCC unroll 8
+  for (int u = AOTC_SUM_VECTORS; u < N; ++u) r[u % AOTC_SUM_VECTORS].merge(r[u]);
+#if AOTC_SUM_VECTORS == 2
+  r[0].merge(r[1]);
+#endif
+  return r[0];
+}
+/// Adds the sums of a piece to those of the whole, and begins the next one.
+template <class R, int N>
+AOTC_I void add_piece(R (&r)[N], R (&piece)[N]) {
+#pragma GCC unroll 8
+  for (int u = 0; u < N; ++u) r[u].merge(piece[u]), piece[u] = {};
 }
 
 template <class V>
@@ -221,6 +245,25 @@ AOTC_I V moved_up(V in, V x) {
     return {__builtin_shufflevector(in.lo, x.lo, AOTC_HALF_LANES(up_half, D)),
             __builtin_shufflevector(x.lo, x.hi, AOTC_HALF_LANES(up_half, D))};
 }
+/// Whether scans of V go by halves of a vector, as by the vectors of eight lanes that other machines have.
+template <class V>
+constexpr bool by_halves = false;
+#if AOTC_L == 16 && defined(AOTC_SAME_BITS)
+template <>
+constexpr bool by_halves<f64v> = true;
+template <int D>
+AOTC_I f64v moved_up_in_halves(f64v in, f64v x) {
+  return {__builtin_shufflevector(in.lo, x.lo, AOTC_HALF_LANES(up_half, D)),
+          __builtin_shufflevector(in.lo, x.hi, AOTC_HALF_LANES(up_half, D))};
+}
+/// Each lane with all before it in its half.
+template <class F>
+AOTC_I f64v through(f64v x, f64v none, F step) {
+  x = step(moved_up_in_halves<1>(none, x), x);
+  x = step(moved_up_in_halves<2>(none, x), x);
+  return step(moved_up_in_halves<4>(none, x), x);
+}
+#endif
 /// Each lane with all before it; `none` changes nothing.
 template <class V, class F>
 AOTC_I V through(V x, V none, F step) {
@@ -235,6 +278,7 @@ AOTC_I V through(V x, V none, F step) {
 AOTC_I i32v last_lane(i32v x) { return ki(x[AOTC_L - 1]); }
 AOTC_I f64v last_lane(f64v x) { return kd(x.hi[AOTC_L / 2 - 1]); }
 AOTC_I i64v last_lane(i64v x) { return kl(x.hi[AOTC_L / 2 - 1]); }
+AOTC_I f64v last_of_first_half(f64v x) { return kd(x.lo[AOTC_L / 2 - 1]); }
 #define AOTC_SCAN(name, start, STEP)                                                                    \
   template <class V>                                                                                    \
   struct name {                                                                                         \
@@ -253,6 +297,11 @@ AOTC_I i64v last_lane(i64v x) { return kl(x.hi[AOTC_L / 2 - 1]); }
       S r = through(keep(w, scan_in(v), none), none, [](S a, S x) AOTC_I_MEMBER -> S { return STEP; }); \
       const S x = r;                                                                                    \
       r = STEP;                                                                                         \
+      if constexpr (by_halves<S>) {                                                                     \
+        a = last_of_first_half(r);                                                                      \
+        const S second = STEP;                                                                          \
+        r.hi = second.hi;                                                                               \
+      }                                                                                                 \
       a = last_lane(r);                                                                                 \
       V y;                                                                                              \
       scan_out(r, &y);                                                                                  \
@@ -283,9 +332,8 @@ struct s_logsumexp {
     scan_out(a, &y);
     return y;
   }
-  template <class W>
-  AOTC_I_MEMBER V along(W w, V v) {
-    const f64v none = lowest(f64v()), x = keep(w, scan_in(v), none);
+  AOTC_I_MEMBER f64v after(f64v x) {
+    const f64v none = lowest(f64v());
     const f64v most = grow(last_lane(through(x, none, [](f64v p, f64v q) AOTC_I_MEMBER -> f64v { return grow(p, q); })), a);
     f64v r;
     if (lane0(v_sub(most, grow(x, a))) < kFar) {
@@ -295,6 +343,16 @@ struct s_logsumexp {
       r = v_logaddexp(through(x, none, [](f64v p, f64v q) AOTC_I_MEMBER -> f64v { return v_logaddexp(p, q); }), a);
     }
     a = last_lane(r);
+    return r;
+  }
+  template <class W>
+  AOTC_I_MEMBER V along(W w, V v) {
+    const f64v x = keep(w, scan_in(v), lowest(f64v()));
+    f64v r;
+    if constexpr (by_halves<f64v>)
+      r.lo = after(f64v{x.lo, x.lo}).lo, r.hi = after(f64v{x.hi, x.hi}).hi;
+    else
+      r = after(x);
     V y;
     scan_out(r, &y);
     return y;
