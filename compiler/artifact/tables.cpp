@@ -424,8 +424,9 @@ class Emitter {
     for (const Isa isa : in_.target.isas) {
       std::vector<std::string> functions, configs;
       for (const auto& [symbol, library] : shared_.kernels()) {
-        const Isa code = library && in_.target.numerics.reproducible ? kernels::reproducible_isa(symbol, isa) : isa;
-        functions.push_back(library ? kernels::library_symbol(symbol, code) : emit::cpu::kernel_function(symbol, isa));
+        functions.push_back(!library                           ? emit::cpu::kernel_function(symbol, isa)
+                            : in_.target.numerics.reproducible ? kernels::reproducible_symbol(symbol, isa)
+                                                               : kernels::library_symbol(symbol, isa));
         declare(functions.back());
       }
       uint32_t needs = 0;

@@ -133,6 +133,7 @@ Machine known_machine(const Target& target) {
     return machine_of(target.sms.front());
   }
   const int threads = target.threads > 0 ? target.threads : target.native ? usable_processors() : kNamedThreads;
+  if (target.numerics.reproducible) return machine_of(Isa::avx512, threads);  // the same decisions for all machines
   return target.isas.empty() ? machine_of(Isa::avx2, threads)
          : target.native     ? this_machine(target.isas, threads)
                              : machine_of(target.isas.back(), threads);

@@ -228,7 +228,6 @@ struct AttentionKernel {
   DType dtype = DType::f32;             ///< of queries and results, and of keys and values unless these are stored in bytes
   double scale = 1;
   bool causal = false, nan_rows = false;
-  bool ordered = false;     ///< sums go in an order that depends on neither batch nor machine
   bool mask_fills = false;  ///< elements of a float mask of kHiddenScore and less take the score's place
   std::vector<NodeId> nodes;
   /// Of keys and values: dtype, or i8 (with row_scales), or f8e4m3fn. A kernel that is asked about by its type alone has no params: dtype.

@@ -144,7 +144,6 @@ Lowered lower_attention(const Partition& p, GroupId id, Buffers& buffers) {
   k.v_dim = g.type(n.inputs[2]).dims[3];
   k.dtype = g.type(n.inputs[0]).dtype;
   k.scale = n.get<double>(Attr::scale);
-  k.ordered = p.rules.ordered_sums;
   k.causal = n.get_or<bool>(Attr::causal, false);
   k.nan_rows = n.get_or<bool>(Attr::nan_rows, false);
   Params params(p, buffers, k.params);

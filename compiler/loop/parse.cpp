@@ -407,7 +407,6 @@ class Parser {
     const Exprs s = sized(7, k.syms);
     Expr* to[] = {&k.batch, &k.heads, &k.kv_heads, &k.q_len, &k.kv_len, &k.head_dim, &k.v_dim};
     for (size_t i = 0; i < 7; ++i) *to[i] = s[i];
-    k.ordered = in_.accept_word("ordered");
     need_line();
     k.q = view("q", k);
     need_line();

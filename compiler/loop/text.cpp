@@ -162,8 +162,7 @@ class Printer {
     head("attention", k.name, k.nodes);
     params(k.params, k.syms);
     line("type {}", dtype_name(k.dtype));
-    line("size {}{}", list_text({k.batch, k.heads, k.kv_heads, k.q_len, k.kv_len, k.head_dim, k.v_dim}, k.syms),
-         k.ordered ? " ordered" : "");
+    line("size {}", list_text({k.batch, k.heads, k.kv_heads, k.q_len, k.kv_len, k.head_dim, k.v_dim}, k.syms));
     view("q", k.q, k);
     view("k", k.k, k);
     view("v", k.v, k);

@@ -76,10 +76,11 @@ class Attend(nn.Module):
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
-        self.lstm, self.gru = nn.LSTM(24, 40, batch_first=True), nn.GRU(40, 33, batch_first=True)
+        self.lstm, self.gru, self.rnn = nn.LSTM(24, 40, batch_first=True), nn.GRU(40, 33, batch_first=True), nn.RNN(33, 72, batch_first=True)
 
     def forward(self, x):
-        return self.gru(self.lstm(x)[0])[0]
+        x = self.gru(self.lstm(x)[0])[0]
+        return torch.cat([x, self.rnn(x)[0]], 2)
 
 
 def conv_net():

@@ -48,6 +48,23 @@ TEST_CASE("an entry is that of the best instruction set it exists for, and tiles
     for (Isa isa : kAll) CHECK(library_symbol(row.base, isa) == row.names[static_cast<int>(isa)]);
 }
 
+TEST_CASE("where results have the same bits on all machines, an entry is one that has them") {
+  CHECK(reproducible_symbol("aotc_gemm_f32", Isa::avx512) == "aotc_gemm_f32_avx512");
+  CHECK(reproducible_symbol("aotc_attention_bf16", Isa::amx) == "aotc_attention_bf16_avx512");
+  CHECK(reproducible_symbol("aotc_recurrence_panels_bf16", Isa::amx) == "aotc_recurrence_panels_same_bf16_avx512");
+  CHECK(reproducible_symbol("aotc_recurrence_f64", Isa::avx2) == "aotc_recurrence_same_f64_avx2");
+  CHECK(reproducible_symbol("aotc_fourier_f32", Isa::avx512) == "aotc_fourier_f32_avx2");
+  for (const KernelDesc& k : kKernels) {
+    if (k.order == "k" || k.order == "lanes") continue;
+    const KernelDesc* same =
+        find_kernel(fmt::format("aotc_{}{}", k.order, k.types == "none" ? "" : "_" + std::string(k.types.substr(0, k.types.find(' ')))));
+    INFO(k.name);
+    REQUIRE(same);
+    CHECK(same->order == "k");
+    CHECK(same->abi == k.abi);
+  }
+}
+
 TEST_CASE("an entry is found by features, also of a machine whose set is none of the library's") {
   const auto with = [](std::string_view base, FeatureSet have) { return isa_name(library_entry(base, have).isa); };
   const FeatureSet small = features_of(Isa::avx2) | FeatureSet{Feature::AVX_VNNI};

@@ -1,5 +1,7 @@
 // Recurrent layers of every cell, dtype and instruction set against plain loops over doubles.
 #include <catch2/catch.hpp>
+#include <map>
+#include <string>
 
 #include "aotc/detail/team_abi.h"
 #include "kernels/cpu/pack.h"
@@ -11,15 +13,21 @@ extern "C" void aotc_recurrence_tiles_bf16w_f32_amx_emulated(const aotc_kargs*, 
 namespace kernel_test {
 namespace {
 
-const std::vector<Entry> kEntries = entries("recurrence"), kPanelEntries = [] {
-  std::vector<Entry> all = entries("recurrence_panels");
+/// Those of an algorithm and of the one with the same bits on all machines.
+std::vector<Entry> with_same(const std::string& algorithm) {
+  std::vector<Entry> all = entries(algorithm), same = entries(algorithm + "_same");
+  all.insert(all.end(), same.begin(), same.end());
+  return all;
+}
+const std::vector<Entry> kEntries = with_same("recurrence"), kPanelEntries = [] {
+  std::vector<Entry> all = with_same("recurrence_panels");
   all.push_back(entry("recurrence_tiles", DType::bf16, "amx"));
   all.push_back({"avx512", DType::bf16, aotc_recurrence_tiles_bf16_amx_emulated});
   return all;
 }();
 /// Of float32 with the state's weight of bf16.
-const std::vector<Entry> kHalfEntries = entries("recurrence_bf16w"), kHalfPanelEntries = [] {
-  std::vector<Entry> all = entries("recurrence_panels_bf16w");
+const std::vector<Entry> kHalfEntries = with_same("recurrence_bf16w"), kHalfPanelEntries = [] {
+  std::vector<Entry> all = with_same("recurrence_panels_bf16w");
   all.push_back(entry("recurrence_tiles_bf16w", DType::f32, "amx"));
   all.push_back({"avx512", DType::f32, aotc_recurrence_tiles_bf16w_f32_amx_emulated});
   return all;
@@ -56,9 +64,10 @@ void call(const Entry& e, aotc_team_kargs team, int64_t units, Calls calls) {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19937& rng, Calls calls = Calls::rows,
-           bool batch_first = false, bool half_weight = false) {
-  if (!runs_here(e.isa)) return;
+/// The bytes of the results.
+std::string check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19937& rng, Calls calls = Calls::rows,
+                  bool batch_first = false, bool half_weight = false) {
+  if (!runs_here(e.isa)) return {};
   INFO(e.isa << " " << aotc::dtype_name(e.dtype) << " cell " << cell << " steps " << z.steps << " batch " << z.batch << " hidden "
              << z.hidden << " width " << z.width << " reverse " << reverse << " calls " << static_cast<int>(calls) << " batch first "
              << batch_first);
@@ -134,6 +143,10 @@ void check(const Entry& e, int32_t cell, const Sizes& z, bool reverse, std::mt19
   CHECK(worst < eps);
   for (Buffer* b : {&out, &h, &c})
     for (int64_t i = 1; i <= kGuard; ++i) CHECK(b->get(b->size - i) == 7);
+  std::string bytes;
+  for (Buffer* b : {&out, &h, &c})
+    bytes.append(static_cast<const char*>(b->ptr()), static_cast<size_t>(b->size * aotc::dtype_bytes(b->type)));
+  return bytes;
 }
 
 TEST_CASE("recurrence: every cell, dtype and size") {
@@ -161,6 +174,28 @@ TEST_CASE("recurrence: weights in panels, alone and by threads that help each ot
       for (Calls calls : {Calls::panels, Calls::together, Calls::in_turn})
         for (const Sizes& z : sizes) check(e, cell, z, calls == Calls::panels, rng, calls, true);
     }
+}
+
+TEST_CASE("recurrence: the same bits with every instruction set") {
+  const struct {
+    const char* algorithm;
+    Calls calls;
+    bool half_weight;
+  } kRows[] = {{"recurrence_same", Calls::rows, false},
+               {"recurrence_bf16w_same", Calls::rows, true},
+               {"recurrence_panels_same", Calls::panels, false},
+               {"recurrence_panels_bf16w_same", Calls::panels, true}};
+  for (const auto& row : kRows)
+    for (int32_t cell : {AOTC_CELL_LSTM, AOTC_CELL_GRU, AOTC_CELL_TANH, AOTC_CELL_RELU})
+      for (const Sizes& z : {Sizes{5, 1, 72, 72}, Sizes{4, 2, 41, 41}, Sizes{4, 3, 89, 89}, Sizes{3, 13, 33, 33}, Sizes{2, 30, 20, 20}}) {
+        std::map<DType, std::string> first;
+        for (const Entry& e : entries(row.algorithm)) {
+          std::mt19937 same(8);
+          const std::string got = check(e, cell, z, false, same, row.calls, false, row.half_weight);
+          INFO(row.algorithm << " " << e.isa << " " << aotc::dtype_name(e.dtype) << " cell " << cell << " batch " << z.batch);
+          CHECK((got.empty() || got == first.try_emplace(e.dtype, got).first->second));
+        }
+      }
 }
 
 TEST_CASE("recurrence: weights of bf16 beside states of float32") {

@@ -137,7 +137,6 @@ class Attention : public FormOf<AttentionKernel> {
     for (int qb : q_blocks)
       for (int kvb : {64, 128, 256, 512}) {
         if (kvb > 64 && kvb / 2 >= c.kv_len) continue;
-        if (k.ordered && kvb < std::min<int64_t>(c.kv_len, c.e + c.ev > 1024 ? 64 : 512)) continue;  // the same blocks on all machines
         const Blocks blocks{qb, kvb};
         Candidate r{pack(*this, blocks), Fit::yes(), 0};
         r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks))));
@@ -283,7 +282,6 @@ class AttentionTiles final : public Attention {
   Fit fits(const AttentionKernel& k, const Site& s) const override {
     if (k.dtype != DType::bf16 || k.of_bytes())
       return refuse("tiles multiply bf16, not {}", dtype_name(k.of_bytes() ? k.stored() : k.dtype));
-    if (k.ordered) return refuse("its sums are not in the order of k");
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const int64_t rows = rows_of(hinted(k, s.syms));
     if (rows <= kFewRows) return refuse("{} rows are dot products, which read the keys once", rows);

@@ -72,6 +72,13 @@ struct AttentionRun : AttentionRows<E, Acc> {
     return ordered ? ordered : kMicro<P, RowA, false>.fn[rows - 1][vecs - 1];
   }
 
+  /// Of values: sums of few rows go by several chains, as many whatever the columns.
+  MicroFn tile_of_values(int64_t n, int64_t vecs) const {
+    static_assert(kChains<1, 1> == 4 && kChains<1, 2> == 4 && kChains<2, 2> == 2 && kChains<3, 1> == 2 && kChains<3, 2> == 2);
+    if (this->rows > 3 || n < this->rows) return tile<true>(n, vecs);
+    return n == 2 && vecs == 1 ? micro<P, 2, 1, true, false, 2> : kMicro<P, true, false>.fn[n - 1][vecs - 1];
+  }
+
   /// o, m and l of rows [r0, r1) over the keys [from, to) or those of them that the rows see.
   void sums(int64_t b, int64_t hkv, int64_t r0, int64_t r1, int64_t from, int64_t to, int64_t key) {
     const int64_t n = r1 - r0, tiles = ceil_div(n, kMaxMr);
@@ -132,7 +139,7 @@ struct AttentionRun : AttentionRows<E, Acc> {
           RowTiles each(n, tiles);
           for (int64_t t = 0; t < tiles; ++t) {
             const auto [i0, tr] = each.next();
-            tile<true>(tr, min_of<int64_t>(kMaxNv, vecs - v))(
+            tile_of_values(tr, min_of<int64_t>(kMaxNv, vecs - v))(
                 width, reinterpret_cast<const char*>(s + i0 * kvb), kvb * sizeof(Acc), reinterpret_cast<const char*>(bp + v * W),
                 stride * sizeof(Acc), o + i0 * evp + c + v * W, evp, false, reinterpret_cast<const char*>(bp), 0, nullptr);
           }

@@ -17,7 +17,7 @@ struct KernelDesc {
   std::string_view levels;    ///< "avx2 avx512"
   std::string_view stand_in;  ///< the kernel that takes the same arguments where a machine has none of the levels; "": there is none
   std::string_view abi;       ///< its contract is aotc/detail/<abi>_abi.h
-  std::string_view order;     ///< of sums: "k", "lanes"
+  std::string_view order;     ///< of sums: "k", "lanes", or the kernel whose sums are the same on all machines
 
   constexpr KernelDesc(std::string_view name, std::string_view types, std::string_view levels, std::string_view abi, std::string_view order)
       : name(name), types(types), levels(levels), abi(abi), order(order) {
@@ -71,12 +71,18 @@ inline LibraryEntry library_entry(std::string_view base, FeatureSet have) {
 }
 inline LibraryEntry library_entry(std::string_view base, Isa isa) { return library_entry(base, features_of(isa)); }
 inline Isa library_isa(std::string_view base, Isa isa) { return library_entry(base, isa).isa; }
-/// Whose entry serves `isa` where results have the same bits on all machines.
-inline Isa reproducible_isa(std::string_view base, Isa isa) { return find_kernel(base)->order == "k" ? isa : Isa::avx2; }
 /// The name of that entry: "aotc_gemm_f32_avx512".
 inline std::string library_symbol(std::string_view base, Isa isa) {
   const LibraryEntry e = library_entry(base, isa);
   return e.base + "_" + std::string(isa_name(e.isa));
+}
+/// That of the entry that serves `isa` where results have the same bits on all machines.
+inline std::string reproducible_symbol(std::string_view base, Isa isa) {
+  const KernelDesc* k = find_kernel(base);
+  AOTC_CHECK(k, "the kernel library has no {}", base);
+  if (k->order == "k") return library_symbol(base, isa);
+  if (k->order == "lanes") return library_symbol(base, Isa::avx2);
+  return library_symbol(std::string("aotc_").append(k->order).append(*k->type_of(base)), isa);
 }
 
 }  // namespace aotc::kernels

@@ -72,8 +72,8 @@ struct Dots {
   using V = typename Lanes::V;
   static constexpr int W = Lanes::kLanes;
   static constexpr int kVecs = 64 / sizeof(V);  ///< of a sum
-  /// A block has as many sums as there are registers for, beside those that widen columns.
-  static constexpr int kRows = kVecs == 1 && same_type<T, K> ? 4 : 2, kColumns = kVecs == 1 ? 4 : 2;
+  /// Rows of a block of four columns: as many as there are registers for, beside those that widen columns.
+  static constexpr int kRows = kVecs == 1 && same_type<T, K> ? 4 : 2;
 
   template <int N>
   struct Count {
@@ -115,15 +115,20 @@ struct Dots {
       step(
           v, [&](const T* p) { return first_of(p + at, k - at); }, [&](const K* p) { return first_wide(p + at, k - at); });
     };
-    int64_t i = 0;
-    for (; i + W * kVecs <= k; i += W * kVecs)
+    // The vectors of a sum side by side, or one after another where all of a block's would leave no registers.
+    constexpr int kBeside = R * C * kVecs <= 8 ? kVecs : 1;
 #pragma GCC unroll 2
-      for (int v = 0; v < kVecs; ++v) whole_step(v, i + v * W);
-    if (kVecs > 1 && i + W <= k) {
-      whole_step(0, i);
-      if (i + W < k) last_step(kVecs - 1, i + W);
-    } else if (i < k) {
-      last_step(0, i);
+    for (int v0 = 0; v0 < kVecs; v0 += kBeside) {
+      int64_t i = v0 * W;
+      for (; i + W * kBeside <= k; i += W * kVecs)
+#pragma GCC unroll 2
+        for (int v = 0; v < kBeside; ++v) whole_step(v0 + v, i + v * W);
+#pragma GCC unroll 2
+      for (int v = 0; v < kBeside; ++v, i += W)
+        if (i + W <= k)
+          whole_step(v0 + v, i);
+        else if (i < k)
+          last_step(v0 + v, i);
     }
     T whole[sizeof sums / sizeof sums[0]];
 #pragma GCC unroll 4
@@ -137,8 +142,7 @@ struct Dots {
   template <int R>
   void rows_of(const T* x, const K* y, int64_t columns, T* out, int64_t ld) const {
     int64_t c = 0;
-    constexpr int kMost = R == 1 ? 4 : kColumns;
-    for (; c + kMost <= columns; c += kMost) block<R, kMost>(x, y + c * column_step, out + c, ld);
+    for (; c + 4 <= columns; c += 4) block<R, 4>(x, y + c * column_step, out + c, ld);
     for (; c < columns; ++c) block<R, 1>(x, y + c * column_step, out + c, ld);
   }
 

@@ -4,8 +4,14 @@
 
 namespace {
 
-AOTC_I f32v mul_add(f32v a, f32v b, f32v c) { return a * b + c; }
-AOTC_I f64v mul_add(f64v a, f64v b, f64v c) { return {a.lo * b.lo + c.lo, a.hi * b.hi + c.hi}; }
+#if defined(AOTC_SAME_BITS)
+constexpr bool kSameBits = true;
+#else
+constexpr bool kSameBits = false;
+#endif
+
+AOTC_I f32v mul_add(f32v a, f32v b, f32v c) { return fma(a, b, c); }
+AOTC_I f64v mul_add(f64v a, f64v b, f64v c) { return {fma(a.lo, b.lo, c.lo), fma(a.hi, b.hi, c.hi)}; }
 
 /// What the next state is made of besides the one before, so that the gates of several vectors can be computed before their states.
 template <class V>

@@ -115,9 +115,15 @@ class RecurrencePanels {
   static constexpr int kPanel = AOTC_PANEL_N;
   static constexpr int kRegs = sizeof(V) / (AOTC_L * 4);          ///< of a vector
   static constexpr int kSums = (AOTC_L == 16 ? 24 : 12) / kRegs;  ///< vectors of sums that a tile keeps
+  /// Sets of a tile's sums, to hide the latency; as many of every tile where bits are to be the same.
+  static constexpr int sets(int rows, int gates, int vectors) {
+    if (kSameBits) return gates == 1 ? 2 : 1;
+    const int chains = rows * gates * vectors * kRegs;
+    return chains > 6 ? 1 : chains > 2 ? 2 : 4;
+  }
   /// Rows of tiles that are one or two vectors of every gate wide.
   static constexpr int rows_of(int gates, int vectors) {
-    const int n = kSums / (gates * vectors);
+    const int n = kSums / (gates * vectors * sets(kSums, gates, vectors));
     return n > 12 ? 12 : n;
   }
   static constexpr int kMostSums = 24;
@@ -299,7 +305,7 @@ class RecurrencePanels {
   /// sums [R, G, NV vectors] = the state's R rows times the columns at w of every gate.
   template <int G, int NV, int R>
   __attribute__((noinline)) void tile(const S* h, const W* w, A* sums) const {
-    constexpr int kChains = R * G * NV * kRegs, kSets = kChains > 6 ? 1 : kChains > 2 ? 2 : 4;  // to hide the latency
+    constexpr int kSets = sets(R, G, NV);
     constexpr int kStep = kPanel * Mul::kGroup;
     V acc[kSets][R][G][NV];
 #pragma GCC unroll 4

@@ -44,6 +44,15 @@ TEST_CASE("measurements are keyed by the machine and by what results may lose, i
   CHECK(goal_of(gpu).str() == "sm_90a 132 processors, 200 KB shared, L2 50 MB, 3000 bytes a ns, float32 products high");
 }
 
+TEST_CASE("what is reproducible is decided alike for all CPUs") {
+  const auto goal = [](const char* cpu) {
+    Target t = parse_cpu_target(cpu);
+    t.threads = 2, t.numerics.reproducible = true;
+    return goal_of(t).str();
+  };
+  for (const char* cpu : {"avx512", "avx512_bf16", "amx", "portable", "native"}) CHECK(goal(cpu) == goal("avx2"));
+}
+
 TEST_CASE("every GPU architecture has all that estimates ask for") {
   for (const char* sm : {"sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
     INFO(sm);
