@@ -186,6 +186,7 @@ struct ConvKernel {
   ParamId x, w;  ///< x: dense [N, C, S..]; w: [Co, C/groups, K..], or [C, Co/groups, K..] when transposed
   bool transposed = false;
   bool w_constant = false;     ///< packed at build time
+  bool ordered = false;        ///< sums go in an order that does not depend on n: images are the same bits whatever their number
   bool channels_last = false;  ///< x lies as [N, S.., C], and the epilogue runs over outer = [n, pixel], inner = [co]; never transposed
   Exprs x_dims, out_dims;      ///< [N, C, S..] and [N, Co, O..], however x lies
   Ints kernel, stride, padding, padding_hi, dilation;

@@ -300,6 +300,7 @@ Lowered lower_conv(const Partition& p, GroupId id, Buffers& buffers) {
   k.transposed = n.op == Op::conv_transpose;
   k.w_constant = g.values[gr.operands[1].base].kind == ValueKind::constant;
   k.channels_last = n.get_or<bool>(Attr::channels_last, false);
+  k.ordered = p.rules.ordered_sums;
   const auto canonical = [&](Exprs d) {
     if (k.channels_last) std::rotate(d.begin() + 1, d.end() - 1, d.end());
     return d;

@@ -378,6 +378,7 @@ class Parser {
       need_line();
     }
     if (k.channels_last = in_.accept_word("channels_last"); k.channels_last) need_line();
+    if (k.ordered = in_.accept_word("ordered"); k.ordered) need_line();
     in_.want_word("epilogue");
     k.epilogue = loop();
     need_line();

@@ -16,7 +16,7 @@ struct FusionRules {
   /// Whether some form computes operand b of a product of this type where that is a weight of few bits (loop/quantised.h), beyond what
   /// `prologue` says. Null: none.
   std::function<Fit(DType dtype)> few_bits;
-  bool ordered_sums = false;   ///< of products (MatmulKernel::ordered)
+  bool ordered_sums = false;   ///< of products and convolutions (MatmulKernel::ordered)
   int64_t column_block = 128;  ///< columns of a product that one computed element of b serves at least
   int matrix_lookup = 0;       ///< simple operations for an element of a matrix that an index picks whole, in a product's prologue
   int64_t kept_columns = 256;  ///< columns for which a computed row of a is kept

@@ -151,6 +151,7 @@ class Printer {
          list_text(k.padding_hi), list_text(k.dilation), k.groups);
     if (k.around) line("around {}", k.around);
     if (k.channels_last) line("channels_last");
+    if (k.ordered) line("ordered");
     loop(k.epilogue, "epilogue");
     tail();
   }

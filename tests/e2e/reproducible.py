@@ -88,11 +88,17 @@ def conv_net():
                          nn.Conv2d(40, 24, 5, padding=2), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 10))
 
 
+def patches():
+    """Images of a few pixels each, which blocks of pixels cut elsewhere in each batch."""
+    return nn.Sequential(nn.Conv2d(3, 40, 8, 8), nn.GELU(), nn.Conv2d(40, 24, 3, 1, 1), nn.Conv2d(24, 3, 1), nn.Flatten())
+
+
 NETS = {
     "mlp": (lambda: nn.Sequential(nn.Linear(200, 333), nn.GELU(), nn.Linear(333, 64), nn.Tanh(), nn.Linear(64, 1)), (200,)),
     "wide": (lambda: nn.Sequential(nn.Linear(2304, 96), nn.ReLU(), nn.Linear(96, 40)), (2304,)),
     "encoder": (Encoder, (11, 64)),
     "conv": (conv_net, (3, 30, 34)),
+    "patches": (patches, (3, 48, 56)),
     "rows": (Rows, (300,)),
     "recurrent": (Recurrent, (9, 24)),
     "long rows": (LongRows, (5003,)),

@@ -18,6 +18,7 @@ struct ConvCase {
   bool transposed, packed;
   int algo, mc, nc, kc, kp;
   int line_steps = 0;
+  bool ordered = false;
 
   std::string str() const {
     std::string s =
@@ -35,7 +36,8 @@ struct ConvCase {
                                   {"nc", nc},
                                   {"kc", kc},
                                   {"kp", kp},
-                                  {"line_steps", line_steps}})
+                                  {"line_steps", line_steps},
+                                  {"ordered", int{ordered}}})
       s += std::string(" ") + what + " " + std::to_string(v);
     return s;
   }
@@ -92,7 +94,7 @@ inline ConvRun run_conv(const Entry& e, const ConvCase& c, const ConvSizes& s, v
     cfg.kernel[i] = c.kernel[i], cfg.stride[i] = c.stride[i], cfg.pad[i] = c.pad[i], cfg.dilation[i] = c.dilation[i];
   cfg.groups = static_cast<int32_t>(c.groups), cfg.transposed = c.transposed, cfg.algo = c.algo;
   cfg.mc = c.mc, cfg.nc = c.nc, cfg.kc = c.kc, cfg.kp = c.kp, cfg.w_packed = c.packed, cfg.epilogue = epilogue,
-  cfg.line_steps = c.line_steps;
+  cfg.line_steps = c.line_steps, cfg.ordered = c.ordered;
   std::vector<int64_t> size = {c.n, s.channels, c.in[0], c.in[1], c.in[2], s.co, s.out[0], s.out[1], s.out[2], static_cast<int64_t>(acc)};
   ConvRun r{std::vector<double>(static_cast<size_t>(c.n * s.co * s.out_plane), -77), {}};
   r.writes.resize(r.result.size());
@@ -170,6 +172,29 @@ void check_conv(const ConvCase& c, const ConvSizes& s, const ConvRun& run, Buffe
   CHECK(once);
   CHECK(finite);
   CHECK(worst <= tolerance);
+}
+
+/// Of a case of several images: the bits of each are the same with every instruction set (but for products of pairs of bf16), in blocks of
+/// other sizes, and without the images behind it. results: of a case, by an entry, from a seed.
+template <class Results>
+void check_ordered(const std::vector<Entry>& entries, DType dtype, ConvCase c, unsigned seed, const Results& results) {
+  c.ordered = true;
+  std::vector<double> first;
+  const int64_t images = c.n;
+  for (const Entry& e : entries) {
+    if (e.dtype != dtype || std::string_view(e.isa) == "avx512_bf16") continue;
+    for (const int64_t n : {images, int64_t{1}})
+      for (const int nc : {c.nc, c.nc * 3}) {
+        ConvCase other = c;
+        other.n = n, other.nc = nc;
+        std::mt19937 rng(seed);
+        const std::vector<double> got = results(e, other, rng);
+        if (got.empty()) continue;
+        if (first.empty()) first = got;
+        INFO(e.isa << " " << aotc::dtype_name(dtype) << " " << other.str());
+        CHECK(std::equal(got.begin(), got.end(), first.begin()));
+      }
+  }
 }
 
 inline int64_t blocks_of(int64_t a, int64_t by) { return (a + by - 1) / by; }

@@ -177,6 +177,7 @@ std::string ConvForm::config(const loop::Kernel& kernel, const ConvKernel& k, co
     c.text("finish", fmt::format("&{}_finish", name));
   }
   if (const int steps = line_steps(k, t)) c.add("line_steps", steps);
+  if (k.ordered) c.add("ordered", 1);
   return c.str();
 }
 

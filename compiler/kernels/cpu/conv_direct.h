@@ -133,11 +133,11 @@ __attribute__((always_inline)) inline void copy_row(const ConvShape& s, const E*
 constexpr int64_t kMaxClasses = 4;
 constexpr int64_t kMaxDirectTaps = 128;  // kernel[1] * kernel[2]
 
-/// NV vectors of sum_taps. Few vectors sum in several chains, which hides the latency of fma.
-template <class Acc, int NV>
+/// NV vectors of sum_taps, in so many chains.
+template <class Acc, int NV, int kChains>
 void sum_block(const Acc* patch, const int64_t* distance, const Acc* weight, int64_t taps, bool first, Acc* acc) {
   using V = Vec<Acc>;
-  constexpr int W = V::kLanes, kChains = NV == 1 ? 4 : NV <= 3 ? 2 : 1;
+  constexpr int W = V::kLanes;
   typename V::V a[kChains][NV];
   for (int c = 0; c < kChains; ++c)
     for (int i = 0; i < NV; ++i) a[c][i] = first || c > 0 ? V::zero() : V::load(acc + i * W);
@@ -155,21 +155,26 @@ void sum_block(const Acc* patch, const int64_t* distance, const Acc* weight, int
   for (int i = 0; i < NV; ++i) V::store(acc + i * W, a[0][i]);
 }
 
-/// acc[q] (+)= sum over taps of weight[t] * patch[q + distance[t]], q < count rounded up to vectors.
+/// acc[q] (+)= sum over taps of weight[t] * patch[q + distance[t]], q < count rounded up to vectors. Few vectors sum in several chains,
+/// which hides the latency of fma, unless they are to be ordered.
 template <class Acc>
-void sum_taps(const Acc* patch, const int64_t* distance, const Acc* weight, int64_t taps, int64_t count, bool first, Acc* acc) {
+void sum_taps(const Acc* patch, const int64_t* distance, const Acc* weight, int64_t taps, int64_t count, bool first, bool ordered,
+              Acc* acc) {
   constexpr int W = Vec<Acc>::kLanes;
   int64_t left = ceil_div(count, W);
-  for (; left > 8; left -= 6, patch += 6 * W, acc += 6 * W) sum_block<Acc, 6>(patch, distance, weight, taps, first, acc);
+  for (; left > 8; left -= 6, patch += 6 * W, acc += 6 * W) sum_block<Acc, 6, 1>(patch, distance, weight, taps, first, acc);
+  const auto few = [&](auto in_order, auto in_chains) {
+    return (ordered ? in_order : in_chains)(patch, distance, weight, taps, first, acc);
+  };
   switch (left) {
-    case 1: return sum_block<Acc, 1>(patch, distance, weight, taps, first, acc);
-    case 2: return sum_block<Acc, 2>(patch, distance, weight, taps, first, acc);
-    case 3: return sum_block<Acc, 3>(patch, distance, weight, taps, first, acc);
-    case 4: return sum_block<Acc, 4>(patch, distance, weight, taps, first, acc);
-    case 5: return sum_block<Acc, 5>(patch, distance, weight, taps, first, acc);
-    case 6: return sum_block<Acc, 6>(patch, distance, weight, taps, first, acc);
-    case 7: return sum_block<Acc, 7>(patch, distance, weight, taps, first, acc);
-    default: return sum_block<Acc, 8>(patch, distance, weight, taps, first, acc);
+    case 1: return few(sum_block<Acc, 1, 1>, sum_block<Acc, 1, 4>);
+    case 2: return few(sum_block<Acc, 2, 1>, sum_block<Acc, 2, 2>);
+    case 3: return few(sum_block<Acc, 3, 1>, sum_block<Acc, 3, 2>);
+    case 4: return sum_block<Acc, 4, 1>(patch, distance, weight, taps, first, acc);
+    case 5: return sum_block<Acc, 5, 1>(patch, distance, weight, taps, first, acc);
+    case 6: return sum_block<Acc, 6, 1>(patch, distance, weight, taps, first, acc);
+    case 7: return sum_block<Acc, 7, 1>(patch, distance, weight, taps, first, acc);
+    default: return sum_block<Acc, 8, 1>(patch, distance, weight, taps, first, acc);
   }
 }
 
@@ -282,10 +287,12 @@ void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
   // The order of taps: as they stand, or for tiles of rows by class (taps of height in one phase, rows one apart), width, height.
   int32_t order[kMaxDirectTaps];
   int64_t classes = 0, class_taps[kMaxClasses], class_at[kMaxClasses], first_of[kMaxDirectTaps];
-  const int64_t reach_cols = reach_w / sw, vectors = ceil_div((s.out[1] - 1) * (s.out[2] + reach_cols) + s.out[2], W);
-  // A vector across rows loads as often as it multiplies; unaligned, that takes twice the time.
   constexpr int64_t narrow = narrow_lanes(static_cast<const Acc*>(nullptr));
-  const int64_t row_cost = s.out[2] <= narrow ? 1 : 2 * ceil_div(s.out[2], W);
+  // By which of two ways taps are added in two orders: the same one on all machines where that is to be ordered.
+  const int64_t lanes = cfg->ordered ? 64 / static_cast<int64_t>(sizeof(Acc)) : W, half = cfg->ordered && sizeof(Acc) == 4 ? 8 : narrow;
+  const int64_t reach_cols = reach_w / sw, vectors = ceil_div((s.out[1] - 1) * (s.out[2] + reach_cols) + s.out[2], lanes);
+  // A vector across rows loads as often as it multiplies; unaligned, that takes twice the time.
+  const int64_t row_cost = s.out[2] <= half ? 1 : 2 * ceil_div(s.out[2], lanes);
   bool by_rows = 5 * ceil_div(s.out[1], 4) * 4 * row_cost <= 16 * vectors && s.out[1] > 1 && plane_taps <= kMaxDirectTaps &&
                  s.kernel[1] > 1 && sh % s.dilation[1] == 0 && sh / s.dilation[1] <= kMaxClasses;
   if (by_rows) {
@@ -367,7 +374,7 @@ void conv_direct(const aotc_kargs* args, int64_t begin, int64_t end) {
                   tiles(row_tiles<Vec<Acc>, Acc>);
                 }
               else
-                sum_taps(patch, distance, weight, plane_taps, count, first, acc);
+                sum_taps(patch, distance, weight, plane_taps, count, first, cfg->ordered != 0, acc);
               first = false;
             }
           if (first)

@@ -56,6 +56,7 @@ struct ConvLast : ConvLastRows<G> {
     if (lo[0] >= hi[0] || lo[1] >= hi[1]) return {0, s.k, 0, 1};
     const int64_t line = s.kernel[2] * s.cg, plane = s.kernel[1] * line;
     if (hi[1] - lo[1] == s.kernel[1]) return {lo[0] * plane, hi[0] * plane, 0, 1};
+    if (cfg->ordered) return {lo[0] * plane + lo[1] * line, (hi[0] - 1) * plane + hi[1] * line, 0, 1};  // each run is a sum of its own
     return {lo[0] * plane + lo[1] * line, lo[0] * plane + hi[1] * line, plane, hi[0] - lo[0]};
   }
 
@@ -96,7 +97,7 @@ struct ConvLast : ConvLastRows<G> {
                   const int64_t from = max_of(in.from + i * in.apart, ks + k0), to = min_of(in.to + i * in.apart, ks + k0 + kn);
                   if (from >= to) continue;
                   const char* at = b + (v * W * P::kBytesB + (from - ks - k0) / P::kGroup * kPanel * sizeof(E)) * P::kGroup;
-                  micro_of<P, true, true>(r, nv, last)(
+                  micro_of<P, true>(r, nv, last, cfg->ordered)(
                       ceil_div(to - from, P::kGroup), reinterpret_cast<const char*>(rows + r0 * ld + from - ks), ld * sizeof(Row), at,
                       b_stride, out + r0 * ldc + v * W, ldc, from == in.from, b + (share ? steps * b_stride : 0) + t * share * steps, share,
                       finish_in_tiles.n && to == in.end() ? &fin : nullptr);

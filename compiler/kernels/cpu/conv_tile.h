@@ -141,10 +141,10 @@ struct ConvTile {
 
   /// One tile of rows x pixels, k values [k0, k0 + kn) of a chunk.
   template <class Mul>
-  static void micro_tile(int64_t rows, int64_t vecs, int64_t kn, const char* a, int64_t a_stride, const char* b, int64_t b_stride, Acc* c,
-                         int64_t ldc, bool first, int64_t prefetch) {
-    kMicro<Mul, false>.fn[rows - 1][vecs - 1](ceil_div(kn, Mul::kGroup), a, a_stride, b, b_stride, c, ldc, first, b + prefetch,
-                                              prefetch ? b_stride : 0, nullptr);
+  void micro_tile(int64_t rows, int64_t vecs, int64_t kn, const char* a, int64_t a_stride, const char* b, int64_t b_stride, Acc* c,
+                  int64_t ldc, bool first, int64_t prefetch) const {
+    micro_of<Mul, false>(rows, vecs, W, cfg->ordered)(ceil_div(kn, Mul::kGroup), a, a_stride, b, b_stride, c, ldc, first, b + prefetch,
+                                                      prefetch ? b_stride : 0, nullptr);
   }
 
   template <class Done>

@@ -162,7 +162,7 @@ struct ConvWinograd {
           const char* b = reinterpret_cast<const char*>(panel + (p * deep + k0) * kPanel);
           const char* next = b + deep * kPanel * P::kBytesB + t * share * steps;
           for (int64_t v = 0; v < vecs; v += kMaxNv)
-            kMicro<P, true, true>.fn[r - 1][min_of<int64_t>(kMaxNv, vecs - v) - 1](
+            micro_of<P, true>(r, min_of<int64_t>(kMaxNv, vecs - v), W, cfg->ordered)(
                 steps, reinterpret_cast<const char*>(points + (p * n + r0) * ld + k0), ld * sizeof(Row), b + v * W * P::kBytesB * P::kGroup,
                 b_stride, sums + (p * n + r0) * kPanel + v * W, kPanel, k0 == k.begin, next, share, nullptr);
         }

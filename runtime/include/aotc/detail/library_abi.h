@@ -204,6 +204,7 @@ typedef struct aotc_conv_config {
   const aotc_finish* finish; /* NULL: none. conv_last_f32 and conv_last_bf16 alone look at it, and not by minimal filtering */
   int32_t line_steps; /* conv_last_tiles, w_packed, no dilation of width: how windows of channels that are no whole steps of 32 are read
                          in place (conv_tiles_abi.h); 0: they are copied */
+  int32_t ordered;    /* a sum goes in the order of k within each kc, whatever the tile: pixels are the same to the bit for any N */
 } aotc_conv_config;
 
 /* k: C/groups*KD*KH*KW. acc_bytes as for gemm. Bytes per thread. */
