@@ -25,7 +25,7 @@ struct SizeClass {
 /// How finely ranges are cut.
 struct ClassRules {
   double tolerance =
-      0.04;      ///< that a class may take longer at one of its sizes, by the cost model, than what is chosen for that size alone
+      0.02;      ///< that a class may take longer at one of its sizes, by the cost model, than what is chosen for that size alone
   int most = 8;  ///< classes of a variant; the tolerance grows until there are no more
 };
 

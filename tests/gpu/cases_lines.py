@@ -86,6 +86,13 @@ case_of("topk_bounded_warps", lambda x, y, z, i: (*torch.topk(x, 20, largest=Fal
 case_of("rows_times_themselves", lambda x, w: (lambda y: y @ y.mT)(x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w), lambda: (R(2, 64), R(64)))
 case_of("scan_parts", lambda x, y: (x.cumsum(-1), x.cummin(-1).values, (x * 0.001 + 1).cumprod(-1), y.logcumsumexp(-1)), lambda: (R(1, 270001), torch.cat([torch.tensor([float("-inf")] * 5000), R(28000)])))
 case_of("index_put_neighbours", lambda x, y, i, v: (x.index_copy(2, i, v), y.index_put((i,), y[:4] * 2, accumulate=True), y[:, 1:].index_copy(0, i, y[:4, 1:])), lambda: (R(2, 3, 40, 16).half(), R(20, 24), torch.tensor([3, 19, 3, 0]), R(2, 3, 4, 16).half()))
+# Many entries of blocks that take several; places that later entries name again, near and far.
+case_of("index_put_many", lambda x, i, v: (x.index_copy(0, i, v), x.mT.index_copy(1, i, v.mT) * 2), *[lambda n=n: (R(300, 24), RI(0, 300, (n,)), R(n, 24)) for n in (700, 1, 9, 1300)], dims=(None, {0: Dim("n", min=1, max=2000)}, {0: Dim("n", min=1, max=2000)}))
+# Parts of a line that begin at multiples of what a thread takes at once, and elsewhere; conditions on places.
+case_of("lines_of_parts", lambda x, y, z: (torch.cat([x, y * 2, z], -1), torch.cat([z[..., :12], x, y[..., :4]], -1), F.pad(x, (8, 16), value=3.0), F.pad(y, (-8, 3)),
+                                           torch.cat((-x[..., 32:], x[..., :32]), -1) * x, torch.where(torch.arange(64) < 24, x, x.flip(-1)), torch.where(torch.arange(64) > 23, x, 1.0), x.roll(16, -1)),
+        lambda: (R(3, 5, 64).half(), R(3, 5, 24).half(), R(3, 5, 40).half()))
+case_of("lines_of_parts_dynamic", lambda x, y: (torch.cat([x, y], -1), torch.cat((-x[..., 4:], x[..., :4]), -1) + x, F.pad(x, (4, 0))), *[lambda n=n: (R(n, 8), R(n, 12)) for n in (7, 1, 40)], dims=({0: Dim("n", min=1, max=50)},) * 2)
 case_of("places_in_parts", lambda x, y, z, i: (x.argmax(-1), x.argmin(-1), y.argmax(), z.argmax(-1), i.argmin(1), i.argmax(1, keepdim=True)),
         lambda: (R(3, 20011), (R(3, 70, 101) * 3).round(), torch.where(R(2, 17000) > 3, NAN, R(2, 17000)), RI(-50, 50, (2, 33000))))
 case_of("places_in_parts_half", lambda x, y: (x.argmax(-1), y.argmax(-1)), lambda: (R(2, 32768).bfloat16(), torch.full((1, 16390), float("-inf")).half()))

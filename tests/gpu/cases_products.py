@@ -166,6 +166,28 @@ def gated(name, t):
 each(TYPES, gated)
 
 
+# Many rows: a thread of Hopper's products has both sums. Edges of rows and columns, biases, an odd number of columns, other gates, a residual.
+class GatedRows(nn.Module):
+    def __init__(self, k, other, hidden):
+        super().__init__()
+        self.gate, self.up = nn.Linear(k, hidden, bias=False), nn.Linear(k, hidden)
+        self.soft, self.line = nn.Linear(other, hidden), nn.Linear(other, hidden, bias=False)
+
+    def forward(self, x, y, r):
+        return F.silu(self.gate(x)) * self.up(x), F.relu(self.soft(y)) * self.line(y) + r
+
+
+def gated_rows(hidden, t, rows, dynamic):
+    inputs = [(R(n, 256).to(t), R(n, 136).to(t), R(n, hidden).to(t)) for n in rows]
+    return GatedRows(256, 136, hidden).to(t), inputs, ({0: Dim("rows", min=65, max=300)},) * 3 if dynamic else None
+
+
+for t in ("f16", "bf16"):
+    for hidden in (488, 301):
+        CASES[f"product_gated_rows_{hidden}_{t}"] = lambda t=t, hidden=hidden: gated_rows(hidden, TYPES[t], (200,), False)
+    CASES[f"product_gated_rows_dynamic_{t}"] = lambda t=t: gated_rows(200, TYPES[t], (65, 130, 250), True)
+
+
 # Queries and keys of few rows, rotated by positions: columns of a product that are finished in pairs.
 class Rotated(nn.Module):
     def __init__(self, k, channels, bias):

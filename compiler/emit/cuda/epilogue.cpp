@@ -31,9 +31,11 @@ class Emitter {
   }
 
   std::string point() const {
-    std::string out = "  __device__ void operator()(const float acc, const i64 row, const i64 column) const {\n" + begin();
+    std::string out = fmt::format("  __device__ void operator()(const float acc, {}const i64 row, const i64 column) const {{\n",
+                                  sums() > 1 ? "const float twin, " : "") +
+                      begin();
     out += fmt::format("    const i64 {} = column;\n", last());
-    AccessRules r = rules("acc");
+    AccessRules r = rules("acc", "twin");
     for (const loop::Block& b : e_.blocks) out += code_of(b.insts, names_, r, 4);
     return out + "  }\n";
   }
@@ -51,7 +53,7 @@ class Emitter {
   std::string run() const {
     std::string members, loads, before, after, insts;
     int registers = 0;
-    AccessRules r = rules("acc[e]");
+    AccessRules r = rules("acc[e]", "");
     r.wide = [this](InstId id) { return held(id); };
     r.op = [this](InstId id) { return shorter(id); };
     for (const loop::Block& b : e_.blocks) {
@@ -113,7 +115,7 @@ class Emitter {
       rows += fmt::format(" OneWord<{}> w{};", c_type(i.dtype), idx(id));
       load_rows += fmt::format("    load_one(l.w{}, {}, on);\n", idx(id), at(i));
     }
-    const bool down = parts->rows.empty();
+    const bool down = parts->rows.empty() && sums() == 1;
     const std::string head = "  __device__ __forceinline__ ", from = fmt::format("    i64 {} = column;\n", last());
     std::string out = fmt::format(
         "  static constexpr bool in_place = true, has_tile = {}, in_place_down = {};\n  static constexpr int column_registers = {}, "
@@ -134,67 +136,10 @@ class Emitter {
     return out + fmt::format("    store_words<false>({}, w);\n  }}\n", at(e_.insts[parts->store]));
   }
 
- private:
   struct InPlace {
     std::vector<InstId> columns, rows, tile;  ///< loads: of neighbours that all rows share; one of a row; neighbours of a row
     InstId store = kNone<InstId>;
   };
-  /// pair(), of neighbours of a row, or pair_down(), of neighbours of a column, which has no rows.
-  std::string pair(const InPlace& parts, bool down) const {
-    std::string before;
-    for (InstId id : parts.columns) {
-      std::string words = fmt::format("columns.w{}", idx(id));
-      if (down && dtype_bytes(e_.insts[id].dtype) == 2) {
-        before += fmt::format("    const u32 both{0} = {1}[0] * 0x10001u;\n", idx(id), words);
-        words = fmt::format("both{}", idx(id));
-      } else if (down) {
-        before += fmt::format("    const u32 both{0}[2] = {{{1}[0], {1}[0]}};\n", idx(id), words);
-        words = fmt::format("both{}", idx(id));
-      }
-      before += pair_of(id, words);
-    }
-    for (InstId id : parts.rows)
-      before += fmt::format("    const {} w{} = one_of(rows.w{});\n", c_type(e_.insts[id].dtype), idx(id), idx(id));
-    for (InstId id : parts.tile) before += pair_of(id, "tile");
-    const Inst& store = e_.insts[parts.store];
-    AccessRules r = rules("acc[e]");
-    r.wide = [&](InstId id) { return id == parts.store ? std::string("out[e]") : of_row(id) ? fmt::format("w{}", idx(id)) : held(id); };
-    std::set<InstId> together;  // roundings to 16 bits that were made for both neighbours
-    r.op = [&](InstId id) {
-      const bool known = e_.insts[id].op == Op::cast && together.count(e_.insts[id].args.at(0));
-      return known ? fmt::format("rounded{}[e]", idx(e_.insts[id].args[0])) : shorter(id);
-    };
-    const auto body = [&](InstId last_of) {
-      std::string text;
-      for (const loop::Block& b : e_.blocks) {
-        std::vector<InstId> some;
-        std::copy_if(b.insts.begin(), b.insts.end(), std::back_inserter(some), [&](InstId id) { return id <= last_of; });
-        text += code_of(some, names_, r, 6);
-      }
-      return text;
-    };
-    const std::string moving = down ? names_.symbol(e_.outer.back().sym) : last();
-    const auto loop = [&](const std::string& text) {
-      return fmt::format("#pragma unroll\n    for (int e = 0; e < 2; ++e, ++{0}) {{\n{1}    }}\n    {0} = {2};\n", moving, text,
-                         down ? "row" : "column");
-    };
-    std::string roundings;
-    for (InstId id : rounded_between()) {
-      const std::string name = fmt::format("rounded{}", idx(id));
-      const InstId wide = e_.insts[id].args.at(0);
-      roundings += fmt::format("    float {}[2];\n", name) + loop(body(wide) + fmt::format("      {}[e] = {};\n", name, names_.inst(wide)));
-      roundings += fmt::format("    round_pair<{}>({});\n", c_type(e_.insts[id].dtype), name);
-      together.insert(id);
-    }
-    std::string insts = body(parts.store);
-    const PairEnd end = end_of_pair(store);
-    insts += end.insts;
-    return fmt::format(
-        "  __device__ __forceinline__ u32 pair{}(const float (&acc)[2], const Columns& columns,{} const u32 tile, const i64 row, const i64 "
-        "column) const {{\n{}    i64 {} = column;\n{}    {} out[2];\n{}{}{}    return {};\n  }}\n",
-        down ? "_down" : "", down ? "" : " const Rows& rows,", begin(down), last(), before, c_type(store.dtype), end.declared, roundings,
-        loop(insts), end.result);
-  }
   /// Loads of at most one operand of 16 bits that lies as the output does, others that all rows or all columns of a tile share; one store
   /// of 16 bits; few operations, since their code is repeated for every sum that a thread holds.
   std::optional<InPlace> parts_in_place() const {
@@ -227,6 +172,68 @@ class Emitter {
       }
     if (parts.store == kNone<InstId> || cost > kMostCost) return std::nullopt;
     return parts;
+  }
+  int sums() const {
+    return static_cast<int>(
+        std::count_if(e_.params.begin(), e_.params.end(), [](const loop::Param& p) { return p.role == ParamRole::acc; }));
+  }
+
+ private:
+  /// pair(), of neighbours of a row, or pair_down(), of neighbours of a column, which has no rows.
+  std::string pair(const InPlace& parts, bool down) const {
+    std::string before;
+    for (InstId id : parts.columns) {
+      std::string words = fmt::format("columns.w{}", idx(id));
+      if (down && dtype_bytes(e_.insts[id].dtype) == 2) {
+        before += fmt::format("    const u32 both{0} = {1}[0] * 0x10001u;\n", idx(id), words);
+        words = fmt::format("both{}", idx(id));
+      } else if (down) {
+        before += fmt::format("    const u32 both{0}[2] = {{{1}[0], {1}[0]}};\n", idx(id), words);
+        words = fmt::format("both{}", idx(id));
+      }
+      before += pair_of(id, words);
+    }
+    for (InstId id : parts.rows)
+      before += fmt::format("    const {} w{} = one_of(rows.w{});\n", c_type(e_.insts[id].dtype), idx(id), idx(id));
+    for (InstId id : parts.tile) before += pair_of(id, "tile");
+    const Inst& store = e_.insts[parts.store];
+    AccessRules r = down ? rules("acc[e]", "") : rules("acc[0][e]", "acc[1][e]");
+    r.wide = [&](InstId id) { return id == parts.store ? std::string("out[e]") : of_row(id) ? fmt::format("w{}", idx(id)) : held(id); };
+    std::set<InstId> together;  // roundings to 16 bits that were made for both neighbours
+    r.op = [&](InstId id) {
+      const bool known = e_.insts[id].op == Op::cast && together.count(e_.insts[id].args.at(0));
+      return known ? fmt::format("rounded{}[e]", idx(e_.insts[id].args[0])) : shorter(id);
+    };
+    const auto body = [&](InstId last_of) {
+      std::string text;
+      for (const loop::Block& b : e_.blocks) {
+        std::vector<InstId> some;
+        std::copy_if(b.insts.begin(), b.insts.end(), std::back_inserter(some), [&](InstId id) { return id <= last_of; });
+        text += code_of(some, names_, r, 6);
+      }
+      return text;
+    };
+    const std::string moving = down ? names_.symbol(e_.outer.back().sym) : last();
+    const auto loop = [&](const std::string& text) {
+      return fmt::format("#pragma unroll\n    for (int e = 0; e < 2; ++e, ++{0}) {{\n{1}    }}\n    {0} = {2};\n", moving, text,
+                         down ? "row" : "column");
+    };
+    std::string roundings;
+    for (InstId id : rounded_between()) {
+      const std::string name = fmt::format("rounded{}", idx(id));
+      const InstId wide = e_.insts[id].args.at(0);
+      roundings += fmt::format("    float {}[2];\n", name) + loop(body(wide) + fmt::format("      {}[e] = {};\n", name, names_.inst(wide)));
+      roundings += fmt::format("    round_pair<{}>({});\n", c_type(e_.insts[id].dtype), name);
+      together.insert(id);
+    }
+    std::string insts = body(parts.store);
+    const PairEnd end = end_of_pair(store);
+    insts += end.insts;
+    return fmt::format(
+        "  __device__ __forceinline__ u32 pair{}(const float (&acc){}[2], const Columns& columns,{} const u32 tile, const i64 row, const "
+        "i64 column) const {{\n{}    i64 {} = column;\n{}    {} out[2];\n{}{}{}    return {};\n  }}\n",
+        down ? "_down" : "", down ? "" : fmt::format("[{}]", sums()), down ? "" : " const Rows& rows,", begin(down), last(), before,
+        c_type(store.dtype), end.declared, roundings, loop(insts), end.result);
   }
   /// Where a load or store begins.
   std::string at(const Inst& i) const { return fmt::format("({} + ({}))", names_.param(i.param), names_.expr(i.index)); }
@@ -390,9 +397,13 @@ class Emitter {
     return out;
   }
 
-  AccessRules rules(const std::string& sum) const {
+  /// second: of the twin.
+  AccessRules rules(const std::string& first, const std::string& second) const {
     AccessRules r;
-    r.place = [this, sum](ParamId p, const Expr&) { return e_.params[p].role == ParamRole::acc ? sum : std::string(); };
+    r.place = [this, first, second](ParamId p, const Expr&) {
+      if (e_.params[p].role != ParamRole::acc) return std::string();
+      return idx(p) > 0 && e_.params[static_cast<ParamId>(idx(p) - 1)].role == ParamRole::acc ? second : first;
+    };
     r.reduce = [](InstId) -> std::string { throw InternalError("an epilogue holds a reduction"); };
     return r;
   }
@@ -404,6 +415,8 @@ class Emitter {
 };
 
 }  // namespace
+
+bool finished_in_place(const LoopKernel& epilogue) { return Emitter(epilogue, {}).parts_in_place().has_value(); }
 
 std::string size_names(const SymTable& syms, const std::vector<SymId>& symbols, int indent) {
   std::string out;
@@ -417,7 +430,8 @@ std::string epilogue_struct(const LoopKernel& epilogue, const std::string& name,
                             bool runs) {
   const Emitter e(epilogue, symbols);
   std::string out = fmt::format("struct {} {{\n  const {}& a;\n  const i64 b0, b1;\n", name, args) + e.point();
-  if (runs) out += e.aligned() + e.run() + e.in_place();
+  if (runs)
+    out += fmt::format("  static constexpr int sums = {};\n", e.sums()) + e.aligned() + (e.sums() > 1 ? "" : e.run()) + e.in_place();
   return out + "};\n";
 }
 

@@ -178,11 +178,13 @@ struct WgmmaTile {
   /// Of three: the right operand lies in memory whole, with k as the contiguous index or across it; the kernel takes it apart.
   enum class Apart : uint8_t { no, along_k, across_k } apart = Apart::no;
   int left_bits = 0;  ///< 8 or 4: the left operand is a weight of so many bits (with `swap`); 0: whole elements
+  bool twin = false;  ///< half of cols are columns of a second matrix
   int rows() const { return ping_pong ? warp_m : warp_m * groups; }
   int m_tile() const { return swap ? cols : rows(); }
-  int n_tile() const { return swap ? rows() : cols; }
+  int n_tile() const { return swap ? rows() : columns(); }
+  int columns() const { return twin ? cols / 2 : cols; }  ///< right lines that are of the output
   int threads() const { return groups * 128 + (groups > 1 ? 128 : 32); }
-  int pieces() const { return warp_m / 64 * cols / 8; }  ///< of 8 columns, of a warpgroup
+  int pieces() const { return warp_m / 64 * columns() / 8; }  ///< of 8 columns, of a warpgroup
   int right_lines() const { return products > 1 ? 2 * cols : cols; }
   int left_bytes() const { return rows() * (left_bits ? 64 : 128); }
   int stage_bytes() const { return left_bytes() + (right_lines() + (apart == Apart::across_k ? cols : 0)) * 128; }

@@ -68,9 +68,9 @@ std::string emit_index_put(DType t, const IndexPutCode& c, const UpdateOrder& or
   return index_put_kernel("scatter.cuh", t, c, threads, symbol, fmt::format("  put.{}();\n", index_put_method(order, c.lanes)));
 }
 
-std::string emit_index_put_rows(DType t, const IndexPutCode& c, int places, int threads, const std::string& symbol) {
+std::string emit_index_put_rows(DType t, const IndexPutCode& c, int entries, int places, int threads, const std::string& symbol) {
   return index_put_kernel("index_put_rows.cuh", t, c, threads, symbol,
-                          fmt::format("  IndexPutRows<{}, Put>{{put}}.write<{}, {}>();\n", c_type(t), c.lanes, places));
+                          fmt::format("  IndexPutRows<{}, Put, {}>{{put}}.write<{}, {}>();\n", c_type(t), entries, c.lanes, places));
 }
 
 int recurrence_shared_bytes(DType t, const RecurrenceCode& c, int gates) {

@@ -38,7 +38,8 @@ struct IndexPutCode {
   int lanes = 1;  ///< neighbours in x, and in the values, that the same entry leads to
 };
 /// The dims of x and of the index tensors.
-std::string emit_index_put_rows(DType t, const IndexPutCode& c, int places, int threads, const std::string& symbol);
+/// entries: whose rows a block writes. places: of x, that it looks at together where it copies x.
+std::string emit_index_put_rows(DType t, const IndexPutCode& c, int entries, int places, int threads, const std::string& symbol);
 std::string emit_index_put(DType t, const IndexPutCode& c, const UpdateOrder& order, int threads, const std::string& symbol);
 
 struct RecurrenceCode {

@@ -24,7 +24,7 @@ class Emitter {
     AOTC_CHECK(!k_.a.prologue && (few_bits() || !k_.b.prologue), "{}: wgmma.cuh takes operands from memory only", k_.name);
     size_t n_ptr = 0;
     for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
-    std::string out = "#include \"wgmma.cuh\"\n" + argument_struct(symbol_, n_ptr, symbols_.size(), 2);
+    std::string out = "#include \"wgmma.cuh\"\n" + argument_struct(symbol_, n_ptr, symbols_.size(), k_.twin ? 3 : 2);
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, true);
     const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
     out += wgmma_instruction(symbol_ + "_instruction", k_.in, tile_.cols, left, right, tile_.products > 1 || few_bits()) + problem();
@@ -55,15 +55,17 @@ class Emitter {
            "    copy_box(to, map, barrier, 0, slab * 4, strip);\n  }\n";
   }
 
-  std::string copy(const char* name, const loop::Operand& o) const {
+  /// own_map: the operand's tensor map is the kernel's third.
+  std::string copy(const char* name, const loop::Operand& o, bool own_map = false) const {
     std::string outer;
     for (size_t d : mapped_batch(k_, o)) outer += d + 1 == k_.batch.size() ? ", b1" : ", b0";
     if (k_.runs && &o == &k_.b) outer += ", b1";
     if (tile_.products > 1 && tile_.apart == WgmmaTile::Apart::no && &o == &k_.b) outer = ", 0";  // its parts
     return fmt::format(
-        "  static AOTC_DI void {}(u32 to, const TensorMap& map, u32 barrier, int x, int y, int b0, int b1) {{\n"
-        "    copy_box(to, map, barrier, x, y{});\n  }}\n",
-        name, outer);
+        "  {}AOTC_DI void {}(u32 to, {}u32 barrier, int x, int y, int b0, int b1) {}{{\n"
+        "    copy_box(to, {}, barrier, x, y{});\n  }}\n",
+        own_map ? "" : "static ", name, own_map ? "" : "const TensorMap& map, ", own_map ? "const " : "", own_map ? "a.map[2]" : "map",
+        outer);
   }
 
   /// A function of the problem that evaluates sizes.
@@ -98,6 +100,7 @@ class Emitter {
     out += function("void batch_of(int z, int& b0, int& b1)",
                     inner.empty() ? "    b0 = 0, b1 = z;\n" : fmt::format("    b0 = z / int({0}), b1 = z % int({0});\n", inner));
     out += copy("copy_a", k_.a) + (few_bits() ? slabs() : copy("copy_b", k_.b));
+    if (k_.twin) out += copy("copy_twin", *k_.twin, true);
     out += "  template <class Visit> AOTC_DI void with_epilogue(int segment, int b0, int b1, const Visit& visit) const {\n";
     for (size_t s = 0; s < k_.segments.size(); ++s) {
       if (s + 1 < k_.segments.size()) out += fmt::format("    if (segment == {}) {{\n", s);
@@ -168,7 +171,10 @@ std::string tile_type(const WgmmaTile& t, DType dtype, OperandOrder left, Operan
       "static_assert({}_tile::shared_bytes == {}, \"as it is launched\");\n",
       c_type(dtype), t.warp_m, t.cols, t.groups, t.stages, t.ping_pong != 0, t.split, t.swap != 0, left == OperandOrder::along_k,
       right == OperandOrder::along_k, early, t.products, t.apart != WgmmaTile::Apart::no,
-      t.left_bits ? fmt::format(", {}", t.left_bits) : "", symbol, symbol, t.smem_bytes());
+      t.twin        ? ", 0, true"
+      : t.left_bits ? fmt::format(", {}", t.left_bits)
+                    : "",
+      symbol, symbol, t.smem_bytes());
 }
 
 std::string wgmma_function(const WgmmaTile& t, const std::string& symbol) {

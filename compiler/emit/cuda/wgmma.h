@@ -30,6 +30,6 @@ std::string wgmma_function(const WgmmaTile& tile, const std::string& symbol);
 std::vector<size_t> mapped_batch(const loop::MatmulKernel& k, const loop::Operand& o);
 
 /// CUDA C++ of one product, its __global__ function `symbol`: an instance of kernels/cuda/wgmma.cuh with the segments' epilogues as
-/// functors. Its tensor maps: the operand of 64 lines a warpgroup, then the other one (with `swap` b, then a).
+/// functors. Its tensor maps: the operand of 64 lines a warpgroup, then the other one (with `swap` b, then a), then a twin.
 std::string emit_wgmma(const loop::MatmulKernel& k, const WgmmaTile& tile, OperandOrder a, OperandOrder b, const std::string& symbol);
 }  // namespace aotc::emit::cuda

@@ -4,6 +4,7 @@
 // take: one index contiguous, all other strides multiples of 16 bytes.
 #include "emit/cuda/wgmma.h"
 #include "emit/cuda/code.h"
+#include "emit/cuda/epilogue.h"
 
 #include <algorithm>
 #include <optional>
@@ -63,6 +64,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
   std::string_view name() const override { return name_; }
   std::span<const Field> fields() const override { return fields_of<WgmmaChoice>(); }
   bool takes_runs() const override { return products_ == 1; }
+  bool takes_twins() const override { return products_ == 1; }
   Fit legal(const Choice& c) const override {
     WgmmaTile t = tile_of(c);
     if (apart_) t.apart = WgmmaTile::Apart::along_k;  // which takes less
@@ -84,6 +86,8 @@ class Wgmma final : public FormOf<MatmulKernel> {
     if (products_ > 1 && !apart_) return parts_of(k) ? Fit::yes() : refuse("b is no weight that can be stored in two parts");
     if (apart_ && parts_of(k)) return refuse("b is a weight, which is stored in two parts");
     if (apart_) return takes_mapped_operand(k, k.b, "b", s.syms, true);
+    if (loop::two_sums(k))
+      if (const Fit twin = takes_twin(k, s); !twin) return twin;
     return takes_mapped_operand(k, k.b, "b", s.syms);
   }
 
@@ -107,10 +111,11 @@ class Wgmma final : public FormOf<MatmulKernel> {
     const WgmmaTile t = tile_of(k, s, c);
     StepSpec f = wgmma_step(cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name)), wgmma_tiles_of(k, t), t, s.machine);
     TensorMap a = map_of(k, k.a, *order_of(k, k.a, s.syms), t.swap ? t.cols : t.rows());
-    TensorMap b = stored() ? map_of_parts(k, t.cols) : map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.cols);
+    TensorMap b = stored() ? map_of_parts(k, t.cols) : map_of(k, k.b, *order_of(k, k.b, s.syms), t.swap ? t.rows() : t.columns());
     if (t.apart == WgmmaTile::Apart::across_k) b.swizzle_bytes = 0, b.box[0] = t.cols;
     if (products_ > 1 && order_of(k, k.a, s.syms) == OperandOrder::across_k) a.swizzle_bytes = 0, a.box[0] = t.rows();
     f.maps = t.swap ? std::vector{b, a} : std::vector{a, b};
+    if (k.twin) f.maps.push_back(map_of(k, *k.twin, *order_of(k, *k.twin, s.syms), t.columns()));
     return f;
   }
 
@@ -124,6 +129,16 @@ class Wgmma final : public FormOf<MatmulKernel> {
   }
 
  private:
+  /// Whether a thread that has a place's sums of both matrices can finish them.
+  static Fit takes_twin(const MatmulKernel& k, const Site& s) {
+    if (!k.twin) return refuse("of two sums it takes those of two right operands");
+    if (!is_half(k.in)) return refuse("of float16 and bfloat16 it takes twins, not of {}", dtype_name(k.in));
+    for (const Operand* o : {&k.b, &*k.twin})
+      if (order_of(k, *o, s.syms) != OperandOrder::along_k) return refuse("twins have k as the contiguous index");
+    if (const Fit b = takes_mapped_operand(k, *k.twin, "b of the twin", s.syms); !b) return b;
+    return emit::cuda::finished_in_place(k.segments[0].epilogue) ? Fit::yes()
+                                                                 : refuse("the epilogue of the twins is not one store of 16 bits");
+  }
   using FormOf::takes_runs;
   /// The table of runs lies beside the tile's memory; blocks that share k have one tile each.
   static bool takes_runs(const WgmmaTile& t) { return t.split == 1 && t.smem_bytes() + 8 * (kMostRunsInTable + 1) <= kSharedBytes; }
@@ -141,6 +156,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
   WgmmaTile tile_of(const MatmulKernel& k, const Site& s, const Choice& c) const {
     WgmmaTile t = tile_of(c);
     t.apart = taken_apart(k, s.syms);
+    t.twin = k.twin.has_value();
     return t;
   }
   WgmmaWork work_of(const MatmulKernel& k, const Site& s) const {
@@ -155,6 +171,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
                 k.b_constant};
     w.products = products_;
     w.turned = is_half(k.in);
+    w.twin = k.twin.has_value();
     w.apart = taken_apart(k, s.syms);
     add_segments(w, k, s);
     return w;

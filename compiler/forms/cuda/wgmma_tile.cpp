@@ -112,11 +112,12 @@ StepSpec wgmma_step(StepSpec step, const Expr& tiles, const WgmmaTile& t, const 
 std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   std::vector<WgmmaTile> all;
   auto add = [&](WgmmaTile t, int most_split = 8) {
-    t.products = w.products, t.apart = w.apart, t.left_bits = w.left_bits;
+    t.products = w.products, t.apart = w.apart, t.left_bits = w.left_bits, t.twin = w.twin;
+    if (t.twin && (t.swap || t.cols % 32)) return;
     if (w.products > 1 && sums_of_thread(t) > kSumsThrice) return;
     if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > (t.groups > 1 ? kSumsTwice : kSumsTwice / 2))) return;
     if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
-    for (t.split = 1; t.split <= most_split; t.split *= 2) {
+    for (t.split = 1; t.split <= (t.twin ? 1 : most_split); t.split *= 2) {
       const WgmmaTile whole = with_stages(t);
       if (t.split > 1 && (t.ping_pong || w.k < 2 * w.deep() * t.split || w.tiles(t) * t.split > 4 * m.cores)) break;
       if (legal_wgmma(whole)) all.push_back(whole);
@@ -203,7 +204,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   }
   // The warps that take a stage's right operand apart work beside those that multiply.
   if (w.apart != WgmmaTile::Apart::no) stage = std::max(stage, u.wg_apart * t.cols), waits = std::max(waits, u.wg_apart * t.cols);
-  const double one = sums / split * u.wg_finish * w.finish;
+  const double one = sums / split / (t.twin ? 2 : 1) * u.wg_finish * w.finish;
   double multiply = ahead * steps * std::max(stage * turns, waits * rounds), finish = turns * one / t.groups / beside;
   if (t.ping_pong) {
     const double first = steps * std::max(stage, waits);
@@ -214,9 +215,9 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double share = t.split > 1 ? u.wg_share * std::min(blocks, cores * resident) + u.wg_push * sums * (1 - 1 / split) * rounds : 0;
   // Weights come from memory, by a fit to 12 products of 33 to 117 MB (tests/gpu/notes/language_models.md).
   const int64_t n = std::accumulate(w.columns.begin(), w.columns.end(), int64_t{0});
-  const double weights =
-      w.b_constant ? static_cast<double>(w.batch * n * w.k) * (w.left_bits ? w.left_bits / 8.0 : static_cast<double>(dtype_bytes(w.in)))
-                   : 0;
+  const double weights = w.b_constant ? static_cast<double>(w.batch * n * w.k) * (t.twin ? 2 : 1) *
+                                            (w.left_bits ? w.left_bits / 8.0 : static_cast<double>(dtype_bytes(w.in)))
+                                      : 0;
   const double memory = weights / (static_cast<double>(m.bytes_per_ns) * u.wg_memory);
   const double computed = std::pow(std::pow(multiply, u.wg_both) + std::pow(copy, u.wg_both), 1 / u.wg_both);
   const double streamed = std::pow(std::pow(computed, u.wg_hidden) + std::pow(memory, u.wg_hidden), 1 / u.wg_hidden);

@@ -26,6 +26,7 @@ struct WgmmaWork {
   int products = 1;     ///< WgmmaTile::products
   bool turned = false;  ///< b may be the left operand for any number of rows
   emit::cuda::WgmmaTile::Apart apart = emit::cuda::WgmmaTile::Apart::no;
+  bool twin = false;  ///< WgmmaTile::twin
   int left_bits = 0;  ///< of b, the left operand, where it is a weight of few bits
   bool left_floats = false;
   int deep() const { return 128 / static_cast<int>(dtype_bytes(in)); }  ///< elements of k of a stage

@@ -144,7 +144,18 @@ template <bool Constant, class T, int N> AOTC_DI Wide<T, N> load_once(const T* p
   return w;
 }
 // To shared memory or to the scratch of a run; to a tensor. Streams: what is written is not read soon.
-template <class T, int N> AOTC_DI void keep_wide(T* p, const Wide<T, N>& w) { *reinterpret_cast<Wide<T, N>*>(p) = w; }
+template <class T, int N> AOTC_DI void keep_wide(T* p, const Wide<T, N>& w) {
+  if constexpr (sizeof(w) % 16 == 0) {  // as words: the compiler may store the elements of a structure one by one
+#pragma unroll
+    for (int i = 0; i < int(sizeof w) / 16; ++i) {
+      uint4 words;
+      memcpy(&words, reinterpret_cast<const char*>(&w) + i * 16, 16);
+      reinterpret_cast<uint4*>(p)[i] = words;
+    }
+  } else {
+    *reinterpret_cast<Wide<T, N>*>(p) = w;
+  }
+}
 template <bool Streams, class T, int N> AOTC_DI void store_wide(T* p, const Wide<T, N>& w) {
   if constexpr (sizeof(w) % 16 == 0) {
 #pragma unroll

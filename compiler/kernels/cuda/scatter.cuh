@@ -184,6 +184,7 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
     i64 to = 0, step = 1;
 #pragma unroll
     for (int d = Rank - 1; d >= 0; --d) {
+      if (indexed(d) == of_indexed && (Indexed & ((1 << d) - 1)) == (of_indexed ? 0 : (1 << d) - 1)) return to + at * step;  // no such dim before
       if (indexed(d) == of_indexed) {
         const i64 rows = quotient(at, size[d]);
         to += (at - rows * size[d]) * step, at = rows;
@@ -192,8 +193,14 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
     }
     return to;
   }
-  // Where entry e leads, as the number of the indexed dims' point; -1 where there is nothing.
+  // Where entry e leads, as the number of the indexed dims' point; -1 where there is nothing. `faulty`: an index is out of range.
   AOTC_DI i64 pick(i64 e) const {
+    bool faulty = false;
+    const i64 to = pick(e, faulty);
+    if (faulty) *fault = 1;
+    return to;
+  }
+  AOTC_DI i64 pick(i64 e, bool& faulty) const {
     i64 to = 0;
     int q = 0;
     bool good = true, nowhere = false;
@@ -206,7 +213,7 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
       good = good && i >= 0 && i < size[d];
       to = to * size[d] + i;
     }
-    if (!good && !nowhere) *fault = 1;
+    faulty = faulty || (!good && !nowhere);
     return good ? to : -1;
   }
   static AOTC_DI T put(T old, T v) { return Accumulate ? T(static_cast<A>(static_cast<A>(old) + static_cast<A>(v))) : v; }
@@ -255,7 +262,7 @@ template <class T, int Rank, int Indexed, int IndexRank, int OutPos, bool Accumu
 #pragma unroll
         for (int l = 0; l < Lanes; ++l) v.v[l] = put(v.v[l], w.v[l]);
       }
-      if (taken) keep_wide(out + at, v);
+      if (taken) store_wide<false>(out + at, v);
     }
   }
   struct PointUpdates {

@@ -16,16 +16,17 @@
 // no step writes (0: left, 1: right, 2: none), which is copied before the step before has ended. Products: 3: of f32 the high and low parts are
 // multiplied (gemm.cuh); those of the left operand are made in registers, the right one lies in two parts, Cols lines of highs, then of lows. Apart: it
 // is whole in memory, and warps that do not multiply take its stages apart. LeftBits: 8 or 4: the left operand is a weight of so many bits (wgmma_quant.cuh);
-// 0: whole elements.
+// 0: whole elements. Twin: half of a tile's right lines are columns of B, the others the same columns of a second matrix, whose sums a thread has beside those.
 template <class T, int WarpRows, int Cols, int Consumers, int Stages, bool PingPong, int Split, bool Swap, bool LeftAlongK, bool RightAlongK,
-          int Early, int Products, bool Apart, int LeftBits = 0>
+          int Early, int Products, bool Apart, int LeftBits = 0, bool Twin = false>
 struct WgmmaTile {
   typedef T Element;
   static constexpr int warp_rows = WarpRows, cols = Cols, consumers = Consumers, stages = Stages, split = Split, early = Early, products = Products;
-  static constexpr bool ping_pong = PingPong, apart = Apart, swap = Swap, left_along_k = LeftAlongK, right_along_k = RightAlongK;
+  static constexpr bool ping_pong = PingPong, apart = Apart, swap = Swap, left_along_k = LeftAlongK, right_along_k = RightAlongK, twin = Twin;
   static constexpr int deep = 128 / int(sizeof(T));  // elements of k of a stage
   static constexpr int rows = PingPong ? WarpRows : WarpRows * Consumers;
-  static constexpr int m_tile = Swap ? Cols : rows, n_tile = Swap ? rows : Cols;
+  static constexpr int columns = Twin ? Cols / 2 : Cols;  // right lines that are of the output
+  static constexpr int m_tile = Swap ? Cols : rows, n_tile = Swap ? rows : columns;
   static constexpr int blocks = WarpRows / 64, registers = Cols / 2;  // accumulators: [blocks][registers]
   static constexpr int threads = 128 * Consumers + (Consumers > 1 ? 128 : 32);
   static constexpr int left_bits = LeftBits, slab_stages = LeftBits == 4 ? 2 : 1;  // stages that have one copy of the left operand, with the first
@@ -33,8 +34,8 @@ struct WgmmaTile {
   static constexpr int stage_bytes = left_bytes + right_bytes + whole_bytes;
   // Of a stage: where the right operand is copied to, and the bytes of its copies.
   static constexpr int right_at = whole_bytes ? left_bytes + right_bytes : left_bytes, right_copied = Apart ? Cols * 128 : right_bytes;
-  static constexpr int pieces = blocks * Cols / 8, share = pieces / Split;  // of 8 columns: a warpgroup's; those that a block sums up
-  static constexpr int line_pieces = Cols / 8;                              // of one 64 left lines
+  static constexpr int pieces = blocks * columns / 8, share = pieces / Split;  // of 8 columns: a warpgroup's; those that a block sums up
+  static constexpr int line_pieces = columns / 8;                           // of one 64 left lines
   static constexpr int run_pieces = share % 4 == 0 && line_pieces % 4 == 0 ? 4 : share % 2 == 0 && line_pieces % 2 == 0 ? 2 : 1;  // turned into runs at once
   static constexpr int lane_runs = (run_pieces + 1) / 2, turns = share / run_pieces;  // a lane's runs in a turn; turns of a warp in a tile
   static constexpr int turn_bytes = Swap ? 32 * 20 * 4 : 16 * 32 * 4;       // of a warp, for that
@@ -55,6 +56,7 @@ struct WgmmaTile {
   static_assert(Split == 1 || !PingPong, "blocks that share k have one tile");
   static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && (RightAlongK || Apart) && !Swap), "parts of the left operand are made line by line");
   static_assert(!Apart || (Products > 1 && Consumers > 1), "warps beside the one that copies");
+  static_assert(!Twin || (!Swap && Split == 1 && sizeof(T) == 2 && RightAlongK && Cols % 32 == 0), "columns of two matrices");
   static_assert(!LeftBits || (Swap && sizeof(T) == 2 && WarpRows == 64 && LeftAlongK && Early == 0 && Products == 1), "weights of few bits");
 };
 
@@ -115,6 +117,9 @@ AOTC_DI void wgmma_copy(const Problem& p, const TensorMap& map, u32 stage, u32 b
   if constexpr (Left && Tile::left_bits != 0) {
     const int number = k / Tile::deep;
     if (number % Tile::slab_stages == 0) p.copy_slabs(to, map, barrier, number / Tile::slab_stages, line / 16);
+  } else if constexpr (!Left && Tile::twin) {
+    p.copy_b(to, map, barrier, k, line, at.b0, at.b1);
+    p.copy_twin(to + Tile::right_bytes / 2, barrier, k, line, at.b0, at.b1);
   } else {
 #pragma unroll
     for (int i = 0; i < boxes; ++i) {
@@ -470,7 +475,10 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
         wgmma_down_in_turns<Tile>(e, acc, rest, turn, row, column, at.m, n, shared, role);
       else if constexpr (WgmmaDown<Tile, Epilogue>::fits)
         wgmma_in_place<WgmmaDown<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, at.m, n, share);
-      else if (role != WgmmaRole::takes)
+      else if constexpr (Epilogue::sums > 1) {
+        rest();
+        wgmma_one_by_one<Tile>(e, acc, row, column, at.m, n);
+      } else if (role != WgmmaRole::takes)
         wgmma_by_runs<Tile>(e, acc, rest, turn, row, column, at.m, n, share);
     });
   };
@@ -487,7 +495,8 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
 
 // The whole kernel. left, right: tensor maps of the operands in the roles that they have in the instruction. Mma::multiply(acc, left, right,
 // add): one instruction, whose left operand is in registers where there are parts or few bits. Problem: m(), k(), batch(), segments, n_begin(s), n_end(s), batch_of(), copy_a() and copy_b() (x, y: as the operand
-// lies in memory: k and the line, or with k across the line and k), with_epilogue(). Epilogue: Loads, what a run of 8 neighbours reads (of
+// lies in memory: k and the line, or with k across the line and k), copy_twin() of the second matrix, with_epilogue(). Epilogue: sums, how many it
+// takes of a place: with two, the second one is the twin's. Loads, what a run of 8 neighbours reads (of
 // load_registers registers); load(), finish(), finish_one_by_one(); aligned(), whether the first two may be called. in_place: whether it also
 // has pair(), two neighbours of 16 bits out of their sums, Columns and Rows, what it needs for that of a column pair and of a row (of
 // column_registers and row_registers), and of one operand that lies as the output does (has_tile) their word; load_columns(), load_rows();

@@ -75,6 +75,9 @@ template <class Tile> AOTC_DI void wgmma_from_turn(float* turn, const WgmmaRun& 
   acc[(x) / (Tile::cols / 8)][(x) % (Tile::cols / 8) * 4], acc[(x) / (Tile::cols / 8)][(x) % (Tile::cols / 8) * 4 + 1], \
       acc[(x) / (Tile::cols / 8)][(x) % (Tile::cols / 8) * 4 + 2], acc[(x) / (Tile::cols / 8)][(x) % (Tile::cols / 8) * 4 + 3]
 
+// A place's second sum: the twin's.
+template <class Tile> constexpr int wgmma_second(int piece) { return piece + Tile::line_pieces; }
+
 // How many turns ahead a tile's epilogue reads: what 32 registers hold, so that the reads of several are under way together.
 template <class Tile, class Epilogue> constexpr int wgmma_ahead() {
   int n = 1;
@@ -235,18 +238,22 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
     }
   }
   AOTC_DI void finish_all(const float (&acc)[Tile::blocks][Tile::registers]) {
-    finish_all([&](int c, auto& sum) {
+    finish_all([&](int c, auto& sum, int second) {
 #pragma unroll
-      for (int j = 0; j < int(sizeof sum) / 4; ++j) sum[j] = acc[c / of_line][c % of_line * pieces * 4 + j];
+      for (int j = 0; j < int(sizeof sum) / 4; ++j) {
+        const int piece = c % of_line * pieces + j / 4;
+        sum[j] = acc[c / of_line][(second ? wgmma_second<Tile>(piece) : piece) * 4 + j % 4];
+      }
     });
   }
   template <int N, class Sums> AOTC_DI void finish_next(int c, const Sums& sums) {
-    float sum[N * 4];
-    sums(c, sum);
+    float sum[Epilogue::sums][N * 4];
+#pragma unroll
+    for (int s = 0; s < Epilogue::sums; ++s) sums(c, sum[s], s);
     if (c + slots - 1 >= ahead && c + slots - 1 < chunks) load(c + slots - 1);
     finish<N>(c, sum);
   }
-  template <int N> AOTC_DI void finish(int c, const float (&sum)[N * 4]) {
+  template <int N> AOTC_DI void finish(int c, const float (&sum)[Epilogue::sums][N * 4]) {
     const Loads& l = loads[c % slots];
     const int lane = threadIdx.x & 31;
     if constexpr (Epilogue::has_tile) {
@@ -264,7 +271,9 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
       u32 out[4];
 #pragma unroll
       for (int h = 0; h < 4; ++h) {
-        const float sums[2] = {sum[p * 4 + h * 2], sum[p * 4 + h * 2 + 1]};
+        float sums[Epilogue::sums][2];
+#pragma unroll
+        for (int s = 0; s < Epilogue::sums; ++s) sums[s][0] = sum[s][p * 4 + h * 2], sums[s][1] = sum[s][p * 4 + h * 2 + 1];
         out[h] = e.pair(sums, l.columns[p + h / 2], l.rows[h % 2], tile[p / 2][h], lines.at(first_line(c) + h % 2 * 8 + (lane >> 2)),
                         column_of(c) + (p + h / 2) * 8 + (lane & 3) * 2);
       }
@@ -280,6 +289,29 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
     __syncwarp();
   }
 };
+
+// The epilogue of a tile by a warp, each sum where it is: for two sums of a place at the edges, or where nothing else is known of it.
+template <class Tile, class Epilogue>
+AOTC_DI void wgmma_one_by_one(const Epilogue& e, const float (&acc)[Tile::blocks][Tile::registers], int row, int column, int m, int n) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll 1
+  for (int x = 0; x < Tile::pieces; ++x) {
+    float sums[2][4];
+#pragma unroll
+    for (int y = 0; y < Tile::pieces; ++y)
+      if (x == y)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int piece = y % Tile::line_pieces;
+          sums[0][i] = acc[y / Tile::line_pieces][piece * 4 + i], sums[1][i] = acc[y / Tile::line_pieces][wgmma_second<Tile>(piece) * 4 + i];
+        }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at = row + x / Tile::line_pieces * 64 + i / 2 * 8 + (lane >> 2), j = column + x % Tile::line_pieces * 8 + (lane & 3) * 2 + i % 2;
+      if (at < m && j < n) e(sums[0][i], sums[1][i], at, j);
+    }
+  }
+}
 
 // A warp's part in what blocks that share k hand each other: each has one share of the tile's pieces to finish, and gets the others' sums of it.
 // warp: of all that multiply. Everything that was copied to the ring has been read by this warp.
@@ -384,11 +416,13 @@ AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::
 #pragma unroll
     for (int c = 0; c < f.ahead; ++c) f.load(c);
   multiply();
-  WgmmaFinish<Tile, Epilogue> edges{e, turn, row, column, m, n, false};
-  if constexpr (Tile::split > 1) {
+  if constexpr (Epilogue::sums > 1) {
+    if (whole_runs) f.finish_all(acc);
+    else wgmma_one_by_one<Tile>(e, acc, row, column, m, n);
+  } else if constexpr (Tile::split > 1) {
     wgmma_exchange<Tile>(acc, share);
     if (whole_runs) {
-      f.finish_all([&](int c, auto& sum) {
+      f.finish_all([&](int c, auto& sum, auto...) {
 #pragma unroll
         for (int p = 0; p < int(sizeof sum) / 16; ++p) {
           const float4 v = wgmma_whole_sum<Tile>(share, InPlace::piece_of(c) + p);
@@ -396,6 +430,7 @@ AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::
         }
       });
     } else {
+      WgmmaFinish<Tile, Epilogue> edges{e, turn, row, column, m, n, false};
 #pragma unroll 1
       for (int x = 0; x < Tile::share; x += Tile::run_pieces) {
 #pragma unroll
@@ -405,6 +440,6 @@ AOTC_DI void wgmma_in_place(const Epilogue& e, float (&acc)[Tile::blocks][Tile::
     }
   } else {
     if (whole_runs) f.finish_all(acc);
-    else edges.finish_edges(acc);
+    else WgmmaFinish<Tile, Epilogue>{e, turn, row, column, m, n, false}.finish_edges(acc);
   }
 }
