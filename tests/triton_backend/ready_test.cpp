@@ -213,7 +213,7 @@ void check(bool holds, const char* what) {
 }
 
 template <class F>
-F* symbol(void* library, const char* name, F*) {
+F* symbol(void* library, const char* name) {
   void* const found = dlsym(library, name);
   if (!found) std::printf("%s: %s\n", name, dlerror()), std::exit(1);
   return reinterpret_cast<F*>(found);
@@ -229,7 +229,7 @@ bool ok(Error error, const char* what) {
 
 }  // namespace
 
-#define ENTRY(name) symbol(library, #name, name)
+#define ENTRY(name) symbol<decltype(name)>(library, #name)
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
@@ -285,8 +285,8 @@ int main(int argc, char** argv) {
 
   // A failure of one run takes nothing from the next ones.
   using Fail = void(int);
-  const auto fail_launch = symbol<Fail>(driver, "fake_fail_next_launch", nullptr);
-  symbol<void(int, int)>(driver, "fake_fail_call", nullptr)(0, 2);  // out of memory
+  const auto fail_launch = symbol<Fail>(driver, "fake_fail_next_launch");
+  symbol<void(int, int)>(driver, "fake_fail_call")(0, 2);  // out of memory
   const auto refused = served(first);
   check(!refused->error.empty(), "a call of the driver that fails is answered");
   all_ready(true, "ready after a failure that the device survives");
@@ -298,7 +298,7 @@ int main(int argc, char** argv) {
   std::printf("%s\n", lost->error.c_str());
   all_ready(false, "no instance on a GPU that is lost is ready, whichever met it");
   for (TRITONBACKEND_ModelInstance* i : instances) check(served(*i)->code == TRITONSERVER_ERROR_UNAVAILABLE, "requests are told so");
-  symbol<void()>(driver, "fake_revive", nullptr)();
+  symbol<void()>(driver, "fake_revive")();
   all_ready(false, "and stays so in this process");
 
   for (TRITONBACKEND_ModelInstance* i : instances)
