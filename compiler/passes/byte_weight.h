@@ -2,6 +2,7 @@
 // Weights of products as numbers of few bits with scales: values * scales + offsets.
 #include <memory>
 
+#include "graph/big_array.h"
 #include "graph/builder.h"
 
 namespace aotc::passes {
@@ -11,6 +12,12 @@ ConstData constant_of(std::string name, DType t, Exprs dims, std::vector<T> valu
   auto data = std::make_shared<std::vector<T>>(std::move(values));
   const auto* bytes = reinterpret_cast<const std::byte*>(data->data());
   return {std::move(name), {t, std::move(dims)}, data, bytes, data->size() * sizeof(T)};
+}
+
+template <class T>
+ConstData constant_of(std::string name, DType t, Exprs dims, const BigArray<T>& values) {
+  return {
+      std::move(name), {t, std::move(dims)}, values.memory(), reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(T)};
 }
 
 /// Constants of a weight [n, k]: values of signed bytes or of float8_e4m3fn [n, k]; scales and offsets (floats of 16 or 32 bits) [groups,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "graph/big_array.h"
 #include "graph/builder.h"
 #include "graph/constant_store.h"
 #include "passes/seen_weight.h"
@@ -89,21 +90,21 @@ class Merger {
     const Expr k = first.type.dims[transposed ? 1 : 0];
     ConstData c;
     c.type = {first.type.dtype, transposed ? Exprs{columns, k} : Exprs{k, columns}};
-    auto data = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes(parts)));
+    const BigArray<std::byte> data(static_cast<size_t>(bytes(parts)));
     const size_t rows = transposed ? 1 : static_cast<size_t>(*k.as_const());  // transposed: one after the other
     size_t at = 0;
     for (size_t r = 0; r < rows; ++r)
       for (const Product* p : parts) {
         const ConstData& w = g_.constants[p->weight];
         const size_t row = w.bytes / rows;
-        std::memcpy(data->data() + at, w.data + r * row, row);
+        std::memcpy(data.data() + at, w.data + r * row, row);
         at += row;
       }
     for (const Product* p : parts) c.exchangeable = c.exchangeable || g_.constants[p->weight].exchangeable;
     for (const Product* p : parts) c.name += (c.name.empty() ? "" : "+") + g_.constants[p->weight].name;
-    c.data = data->data();
-    c.bytes = data->size();
-    c.keepalive = data;
+    c.data = data.data();
+    c.bytes = data.size();
+    c.keepalive = data.memory();
     if (rounded(*parts[0])) {
       std::vector<const ConstData*> weights;
       for (const Product* p : parts) weights.push_back(&g_.constants[p->weight]);

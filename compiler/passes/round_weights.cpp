@@ -72,8 +72,8 @@ class WeightRounder {
     const ConstData from = g_.constants[g_.values[v].constant];
     const auto w = std::make_shared<RoundedWeight>(round_weight(from, columns_first, ctx_.weights));
     ConstData to = from;
-    to.keepalive = w->numbers;
-    to.data = w->numbers->data();
+    to.keepalive = w->numbers.memory();
+    to.data = w->numbers.data();
     ctx_.rounded_weights.add(to, w);
     if (ctx_.stored) ctx_.stored->rounded.push_back({from.name, columns_first, w->error()});
     g_.replace_all_uses(v, g_.add_constant(std::move(to)));

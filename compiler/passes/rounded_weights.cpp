@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <span>
 
 #include "base/diagnostic.h"
 #include "base/parallel.h"
@@ -81,20 +81,19 @@ class Group {
   float scale_ = 0, offset_ = 0;
 };
 
-/// Group g of column j: element i of it is at data[at + i * step], and is replaced.
-void round_group(RoundedWeight& q, float* data, int64_t j, int64_t g, int64_t at, int64_t step, const WeightStorage& storage) {
+/// Group g of column j, whose elements are replaced.
+void round_group(RoundedWeight& q, float* column, int64_t j, int64_t g, const WeightStorage& storage) {
   const int64_t begin = g * q.group, end = std::min(q.k, begin + q.group);
-  float least = data[at + begin * step], most = least;
-  for (int64_t i = begin; i < end; ++i) least = std::min(least, data[at + i * step]), most = std::max(most, data[at + i * step]);
+  const float least = *std::min_element(column + begin, column + end), most = *std::max_element(column + begin, column + end);
   Group group(q, storage);
   group.spans(least, most);
   const auto place = static_cast<size_t>(g * q.n + j);
   q.scales[place] = group.scale_bits;
   if (!q.offsets.empty()) q.offsets[place] = group.offset_bits;
   for (int64_t i = begin; i < end; ++i) {
-    const int8_t v = group.nearest(data[at + i * step]);
+    const int8_t v = group.nearest(column[i]);
     q.values[static_cast<size_t>(j * q.k + i)] = v;
-    data[at + i * step] = group.number(v);
+    column[i] = group.number(v);
   }
 }
 
@@ -103,21 +102,28 @@ float widened(const ConstData& c, size_t i) {
   if (c.type.dtype == DType::f32) return reinterpret_cast<const float*>(c.data)[i];
   return Half{c.type.dtype}.wide(reinterpret_cast<const uint16_t*>(c.data)[i]);
 }
-std::vector<std::byte> narrowed(DType t, const std::vector<float>& floats) {
-  std::vector<std::byte> bytes(floats.size() * static_cast<size_t>(dtype_bytes(t)));
-  if (t == DType::f32) {
-    std::memcpy(bytes.data(), floats.data(), bytes.size());
-  } else {
-    const Half half{t};
-    std::transform(floats.begin(), floats.end(), reinterpret_cast<uint16_t*>(bytes.data()), [&](float f) { return half.near(f); });
-  }
-  return bytes;
+void put(std::byte* data, DType t, size_t i, float f) {
+  if (t == DType::f32)
+    reinterpret_cast<float*>(data)[i] = f;
+  else
+    reinterpret_cast<uint16_t*>(data)[i] = Half{t}.near(f);
+}
+BigArray<int8_t> joined(std::span<const BigArray<int8_t>> parts) {
+  size_t n = 0;
+  for (const auto& p : parts) n += p.size();
+  BigArray<int8_t> all(n);
+  int8_t* to = all.begin();
+  for (const auto& p : parts) to = std::copy(p.begin(), p.end(), to);
+  return all;
 }
 
 /// Columns [begin, begin + n) of w.
 RoundedWeight columns_of(const RoundedWeight& w, int64_t begin, int64_t n) {
-  RoundedWeight part{w.columns_first, n, w.k, w.group, w.groups, w.dtype, nullptr, {}, {}, {}, 0, 0};
-  if (!w.values.empty()) part.values.assign(w.values.begin() + begin * w.k, w.values.begin() + (begin + n) * w.k);
+  RoundedWeight part{w.columns_first, n, w.k, w.group, w.groups, w.dtype, {}, {}, {}, {}, 0, 0};
+  if (!w.values.empty()) {
+    part.values = BigArray<int8_t>(static_cast<size_t>(n * w.k));
+    std::copy_n(w.values.begin() + begin * w.k, n * w.k, part.values.begin());
+  }
   for (int64_t g = 0; g < w.groups; ++g) {
     const auto take = [&](const std::vector<uint16_t>& from, std::vector<uint16_t>& to) {
       if (!from.empty()) to.insert(to.end(), from.begin() + g * w.n + begin, from.begin() + g * w.n + begin + n);
@@ -137,11 +143,12 @@ RoundedWeight round_weight(const ConstData& c, bool columns_first, const WeightS
   RoundedWeight q;
   q.columns_first = columns_first, q.dtype = c.type.dtype;
   q.n = columns_first ? rows : columns, q.k = columns_first ? columns : rows;
-  std::vector<float> floats(static_cast<size_t>(rows * columns));
+  const auto elems = static_cast<size_t>(rows * columns);
+  q.numbers = BigArray<std::byte>(elems * static_cast<size_t>(dtype_bytes(q.dtype)));
   if (storage.bits != 16) {
     q.group = storage.group && storage.group < q.k ? storage.group : q.k;
     q.groups = (q.k + q.group - 1) / q.group;
-    q.values.resize(floats.size());
+    q.values = BigArray<int8_t>(elems);
     q.scales.resize(static_cast<size_t>(q.n * q.groups));
     if (storage.bits == 4) q.offsets.resize(q.scales.size());
   }
@@ -150,23 +157,23 @@ RoundedWeight round_weight(const ConstData& c, bool columns_first, const WeightS
   std::vector<std::pair<double, double>> losses(static_cast<size_t>((q.n + kCols - 1) / kCols));
   parallel_for(losses.size(), static_cast<int>(std::thread::hardware_concurrency()), [&](size_t block) {
     auto& [lost, all] = losses[block];
+    std::vector<float> column(static_cast<size_t>(q.k));
     for (int64_t j = static_cast<int64_t>(block) * kCols; j < std::min(q.n, (static_cast<int64_t>(block) + 1) * kCols); ++j) {
-      const int64_t at = columns_first ? j * q.k : j, step = columns_first ? 1 : q.n;
+      const auto place = [&](int64_t i) { return static_cast<size_t>(columns_first ? j * q.k + i : i * q.n + j); };
       for (int64_t i = 0; i < q.k; ++i) {
-        float& f = floats[static_cast<size_t>(at + i * step)];
-        f = widened(c, static_cast<size_t>(at + i * step));
-        if (storage.bits == 16) f = bf16_near(f);
+        const float f = widened(c, place(i));
+        column[static_cast<size_t>(i)] = storage.bits == 16 ? bf16_near(f) : f;
       }
-      for (int64_t g = 0; g < q.groups; ++g) round_group(q, floats.data(), j, g, at, step, storage);
+      for (int64_t g = 0; g < q.groups; ++g) round_group(q, column.data(), j, g, storage);
       for (int64_t i = 0; i < q.k; ++i) {
-        const auto e = static_cast<size_t>(at + i * step);
-        const double x = widened(c, e), off = x - floats[e];
+        const float f = column[static_cast<size_t>(i)];
+        const double x = widened(c, place(i)), off = x - f;
         lost += off * off, all += x * x;
+        put(q.numbers.data(), q.dtype, place(i), f);
       }
     }
   });
   for (const auto& [lost, all] : losses) q.lost += lost, q.all += all;
-  q.numbers = std::make_shared<const std::vector<std::byte>>(narrowed(q.dtype, floats));
   return q;
 }
 
@@ -186,15 +193,16 @@ void RoundedWeights::add(const ConstData& c, std::shared_ptr<const RoundedWeight
 
 void RoundedWeights::add_beside(const ConstData& whole, const std::vector<const ConstData*>& parts) {
   RoundedWeight sum;
+  std::vector<BigArray<int8_t>> values;
   for (const ConstData* p : parts) {
     const auto part = find(*p);
     if (!part) return;
+    values.push_back(part->values);
     if (p == parts[0]) {
       sum = *part;
       continue;
     }
     AOTC_CHECK(part->k == sum.k && part->columns_first == sum.columns_first, "{} does not lie beside {}", p->name, parts[0]->name);
-    sum.values.insert(sum.values.end(), part->values.begin(), part->values.end());
     const auto widen = [&](std::vector<uint16_t>& to, const std::vector<uint16_t>& from) {
       std::vector<uint16_t> both;
       for (int64_t g = 0; !from.empty() && g < sum.groups; ++g) {
@@ -206,7 +214,8 @@ void RoundedWeights::add_beside(const ConstData& whole, const std::vector<const 
     widen(sum.scales, part->scales), widen(sum.offsets, part->offsets);
     sum.n += part->n, sum.lost += part->lost, sum.all += part->all;
   }
-  sum.numbers = nullptr;
+  sum.values = joined(values);
+  sum.numbers = {};
   add(whole, std::make_shared<RoundedWeight>(std::move(sum)));
 }
 

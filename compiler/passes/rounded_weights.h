@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/big_array.h"
 #include "graph/graph.h"
 #include "passes/weight_storage.h"
 
@@ -15,13 +16,13 @@ namespace aotc::passes {
 
 /// One weight [rows, columns] of the archive, rounded to nearest.
 struct RoundedWeight {
-  bool columns_first = false;                             ///< the constant is [n, k]; else [k, n]
-  int64_t n = 0, k = 0, group = 0, groups = 0;            ///< `group` values of k share a scale
-  DType dtype = DType::f32;                               ///< of the constant: float32, bfloat16 or float16
-  std::shared_ptr<const std::vector<std::byte>> numbers;  ///< what it is now, in the constant's order
+  bool columns_first = false;                   ///< the constant is [n, k]; else [k, n]
+  int64_t n = 0, k = 0, group = 0, groups = 0;  ///< `group` values of k share a scale
+  DType dtype = DType::f32;                     ///< of the constant: float32, bfloat16 or float16
+  BigArray<std::byte> numbers;                  ///< what it is now, in the constant's order; none where it is known from parts
   /// bits 8 and 4: values [n, k] (bits of float8_e4m3fn, where the storage says so), scales and offsets [groups, n] in scale_type(); no
   /// offsets where all are zero. What it is now is float(value) * scale + offset, rounded to the constant's type.
-  std::vector<int8_t> values;
+  BigArray<int8_t> values;
   std::vector<uint16_t> scales, offsets;
   /// The constant's type where that has 16 bits; else bfloat16.
   DType scale_type() const { return is_half(dtype) ? dtype : DType::bf16; }

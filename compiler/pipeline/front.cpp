@@ -213,7 +213,7 @@ auto with_stored_weights(const import::Program& program, const passes::StoredWei
       if (states.count(name) || c.type != from.type || c.bytes != from.bytes) continue;
       if (c.data != from.data && (exchangeable.count(name) || std::memcmp(c.data, from.data, c.bytes) != 0)) continue;
       ConstData& to = out.data.at(name);
-      to.keepalive = numbers, to.data = numbers->data();
+      to.keepalive = numbers.memory(), to.data = numbers.data();
       for (import::SharedStorage& s : out.storages) std::erase(s.targets, name);
     }
   }

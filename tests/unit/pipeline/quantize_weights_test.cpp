@@ -113,7 +113,7 @@ TEST_CASE("a weight becomes integers with scales, and its products are recognise
         const ConstData archive = constant("w", c.transposed ? std::vector<int64_t>{c.n, c.k} : std::vector<int64_t>{c.k, c.n}, values);
         const auto bytes = passes::round_weight(archive, c.transposed, c.storage).numbers;
         std::vector<float> rounded(values.size());
-        std::memcpy(rounded.data(), bytes->data(), bytes->size());
+        std::memcpy(rounded.data(), bytes.data(), bytes.size());
         REQUIRE(stored.weights.size() == 1);
         CHECK(stored.left.empty());
         CHECK(stored.error() < (c.storage.bits == 8 ? 0.02 : 0.2));
