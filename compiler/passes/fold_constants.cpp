@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "graph/big_array.h"
 #include "graph/constant_store.h"
 #include "graph/infer.h"
 #include "graph/interp.h"
@@ -227,10 +228,12 @@ class Folder {
     }
     std::vector<HostTensor> results = interpret_node(g_, n, inputs);
     for (size_t i = 0; i < results.size(); ++i) {
-      auto bytes = std::make_shared<std::vector<std::byte>>(std::move(results[i].bytes));
+      const BigArray<std::byte> bytes(results[i].bytes.size());
+      std::copy(results[i].bytes.begin(), results[i].bytes.end(), bytes.begin());
+      results[i].bytes = {};
       const TensorType type = g_.type(n.outputs[i]);
       // Masks and positions that are computed from numbers belong to the program: what is decided by them is decided once.
-      const ValueId c = b_.constant({name_for(n), type, bytes, bytes->data(), bytes->size(), exchangeable && is_float(type.dtype)});
+      const ValueId c = b_.constant({name_for(n), type, bytes.memory(), bytes.data(), bytes.size(), exchangeable && is_float(type.dtype)});
       done_[n.outputs[i]] = c;
       computed_here_.insert(c);
     }

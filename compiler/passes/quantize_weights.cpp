@@ -66,12 +66,12 @@ class Quantiser {
     const int64_t elems = w->n * w->k;
     if (ctx_.weights.bits == 16) {
       const auto* floats = reinterpret_cast<const uint32_t*>(c.data);
-      std::vector<uint16_t> halves(static_cast<size_t>(elems));
+      const BigArray<uint16_t> halves(static_cast<size_t>(elems));
       const int64_t row = w->columns_first ? w->k : 1, column = w->columns_first ? 1 : w->n;
       for (int64_t j = 0; j < w->n; ++j)
         for (int64_t i = 0; i < w->k; ++i)
           halves[static_cast<size_t>(j * w->k + i)] = static_cast<uint16_t>(floats[j * row + i * column] >> 16);
-      s.as.values = add(c, constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, std::move(halves)));
+      s.as.values = add(c, constant_of(c.name + ".bf16", DType::bf16, {w->n, w->k}, halves));
     } else {
       const auto numbers = [&](const char* suffix, const std::vector<uint16_t>& v) {
         if (v.empty()) return kNone<ValueId>;
