@@ -11,7 +11,7 @@ named() { # named README NAME...
 }
 stems() { for file in "$@"; do basename "${file%.*}"; done; }
 
-named passes/README.md $(stems passes/*.h | grep -vxE 'passes|rewrite')
+named passes/README.md $(sed -nE 's/^AOTC_PASS\(([a-z0-9_]+),.*/\1/p' passes/passes.def) $(stems passes/*.h | grep -vxE 'passes|rewrite')
 named kernels/cpu/README.md $(cd kernels/cpu && ls ./*.h | cut -c3-)
 named kernels/cuda/README.md $(cd kernels/cuda && ls ./*.cuh | cut -c3-)
 # A form's name is what name() returns, or what its instance of a class with several is given.

@@ -126,8 +126,6 @@ double conv_ns(const Graph& g, const Node& n, ConvAs as, DType in, const Goal& g
 
 }  // namespace
 
-double reorder_ns_per_byte(const Machine& machine) { return machine.uarch->reorder_ns_per_byte; }
-
 std::function<double(const Graph&, const Node&, ConvAs)> conv_costs(const Goal& goal) {
   return [goal](const Graph& g, const Node& n, ConvAs as) { return conv_ns(g, n, as, g.type(n.inputs[0]).dtype, goal); };
 }

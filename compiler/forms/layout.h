@@ -12,6 +12,4 @@ std::function<double(const Graph& g, const Node& conv, ConvAs as)> conv_costs(co
 /// The same for any contraction with operands of the type (of recurrences: with the state's weight of the type), in the layout that suits
 /// it best. What passes::PassContext::contraction_ns asks for.
 std::function<double(const Graph& g, const Node& contraction, DType in)> contraction_costs(const Goal& goal);
-/// What passes::PassContext::reorder_ns_per_byte asks for.
-double reorder_ns_per_byte(const Machine& machine);
 }  // namespace aotc::forms

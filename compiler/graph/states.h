@@ -11,7 +11,7 @@ inline constexpr int64_t kSmallStateBytes = int64_t{1} << 16;
 /// The `kind` of a check without which no state is changed.
 inline constexpr std::string_view kBeforeWrites = "before_writes";
 
-/// An index of scatter and index_put of GPUs that writes nothing and is no fault (passes/check_state_writes.h).
+/// An index of scatter and index_put of GPUs that writes nothing and is no fault (passes/check_state_writes.cpp).
 inline constexpr int64_t kNowhere = INT64_MIN;
 
 inline bool is_small_state(const TensorType& t) {

@@ -115,7 +115,6 @@ void run(Ir& ir, std::string_view names, const Options& options) {
   passes::PassContext context = options.context;
   context.conv_ns = forms::conv_costs(goal_of(context.target));
   context.contraction_ns = forms::contraction_costs(goal_of(context.target));
-  context.reorder_ns_per_byte = forms::reorder_ns_per_byte(machine_of(context.target));
   context.handed_on = [&](const Graph& g) { return loop::handed_on(loop::partition(g, forms::rules_of(machine_of(context.target)))); };
   loop::FusionRules rules = forms::rules_of(machine_of(context.target));
   options.alternatives.apply(rules);

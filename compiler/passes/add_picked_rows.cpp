@@ -1,4 +1,4 @@
-#include "passes/add_picked_rows.h"
+#include "passes/passes.h"
 
 #include "passes/rewrite.h"
 
@@ -106,6 +106,8 @@ std::optional<ValueId> rows_widened(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Sums that are scattered by one index a row are put row by row. Rows that are picked from a table only to be added to rows elsewhere
+/// (bags of embeddings) are added straight from it; on GPUs where the rows say where their indices begin.
 void add_picked_rows(Graph& g, PassContext& ctx) {
   Rewriter::run(g, rows_scattered);
   const bool bags_only = ctx.target.traits().rows_of_bags;

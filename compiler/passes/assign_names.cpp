@@ -1,10 +1,11 @@
-#include "passes/assign_names.h"
+#include "passes/passes.h"
 
 #include <map>
 #include <set>
 
 namespace aotc::passes {
 
+/// Gives every node a name: that of its archive node, or one made from its op.
 void assign_names(Graph& g, PassContext&) {
   std::set<std::string> taken;
   for (NodeId id : g.order) taken.insert(g.nodes[id].name);

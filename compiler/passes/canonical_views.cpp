@@ -1,4 +1,4 @@
-#include "passes/canonical_views.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 
@@ -235,6 +235,7 @@ Found rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Merges chains of views, drops those that change nothing, and lets views of full() be full().
 void canonical_views(Graph& g, PassContext&) { Rewriter::run(g, rule); }
 
 }  // namespace aotc::passes

@@ -1,4 +1,4 @@
-#include "passes/channels_last.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "base/uarch.h"
 #include "graph/builder.h"
 #include "graph/infer.h"
+#include "passes/rewrite.h"
 #include "passes/spread_groups.h"
 
 namespace aotc::passes {
@@ -31,10 +32,7 @@ Ints from_last(int rank, int channel) {
 
 bool is_pixel_product(const Graph& g, const Node& n) {
   const Exprs& w = g.type(n.inputs[1]).dims;
-  const auto all = [&](Attr a, int64_t v) {
-    const Ints& x = n.get<Ints>(a);
-    return std::all_of(x.begin(), x.end(), [&](int64_t i) { return i == v; });
-  };
+  const auto all = [&](Attr a, int64_t v) { return all_are(n.get<Ints>(a), v); };
   return std::all_of(w.begin() + 2, w.end(), [](const Expr& e) { return e.is(1); }) && all(Attr::stride, 1) && all(Attr::padding, 0) &&
          all(Attr::padding_hi, 0) && n.get<int64_t>(Attr::groups) == 1;
 }
@@ -42,10 +40,7 @@ bool is_pixel_product(const Graph& g, const Node& n) {
 /// A transposed convolution whose windows lie side by side: an input pixel makes the outputs of its own window.
 bool is_spread_product(const Graph& g, const Node& n) {
   if (n.op != Op::conv_transpose || n.get<int64_t>(Attr::groups) != 1) return false;
-  const auto all = [&](Attr a, int64_t v) {
-    const Ints& x = n.get<Ints>(a);
-    return std::all_of(x.begin(), x.end(), [&](int64_t i) { return i == v; });
-  };
+  const auto all = [&](Attr a, int64_t v) { return all_are(n.get<Ints>(a), v); };
   const Exprs& w = g.type(n.inputs[1]).dims;
   const Ints& stride = n.get<Ints>(Attr::stride);
   for (size_t d = 0; d < stride.size(); ++d)
@@ -123,8 +118,7 @@ class Groups {
 
 class Chooser {
  public:
-  Chooser(const Graph& g, const PassContext& ctx)
-      : g_(g), reorder_ns_per_byte_(ctx.reorder_ns_per_byte), window_ns_(uarch_of(ctx.target).window_ns) {
+  Chooser(const Graph& g, const PassContext& ctx) : g_(g), uarch_(uarch_of(ctx.target)) {
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
       const bool spread = is_spread_product(g, n);
@@ -218,7 +212,7 @@ class Chooser {
       while (of && of->op != Op::window && is_view(of->op)) of = g_.def(of->inputs[0]);
       if (of && of->op == Op::window) v = d->inputs[0];
     }
-    return reorder_ns_per_byte_ * static_cast<double>(g_.syms.hint(g_.type(v).elems())) * dtype_bytes(g_.type(v).dtype);
+    return uarch_.reorder_ns_per_byte * static_cast<double>(g_.syms.hint(g_.type(v).elems())) * dtype_bytes(g_.type(v).dtype);
   }
 
   Split split(const std::set<NodeId>& chosen) const {
@@ -258,7 +252,7 @@ class Chooser {
           reorder(v, v, last.at(v));
         }
       }
-      if (c && n.op == Op::window) costs.emplace_back(out, -window_ns_ * static_cast<double>(g_.syms.hint(g_.type(out).elems())));
+      if (c && n.op == Op::window) costs.emplace_back(out, -uarch_.window_ns * static_cast<double>(g_.syms.hint(g_.type(out).elems())));
       if (c && *c != kInPlace) last[out] = *c;
     }
     const auto delivered = [&](ValueId v) {
@@ -288,7 +282,7 @@ class Chooser {
   }
 
   const Graph& g_;
-  const double reorder_ns_per_byte_, window_ns_;
+  const Uarch& uarch_;
   std::map<NodeId, double> gain_;
 };
 
@@ -425,6 +419,11 @@ void spread_norms(Graph& g, const PassContext& ctx) {
 
 }  // namespace
 
+/// The layout of activations. A tensor whose channels go last is, in the graph, a permuted one: convolutions for which
+/// PassContext::conv_ns says that channels-last is faster become `conv {channels_last}` (or matmul, where the kernel is one pixel), and
+/// what lies between them (pointwise nodes, reductions, views, cat) is computed on the permuted tensors, so that permutes stand only where
+/// both layouts meet. Norms of groups of channels are computed channel by channel then (spread_groups.h). A connected group of such
+/// convolutions is left alone where the reorders at its borders cost more than it gains.
 void channels_last(Graph& g, PassContext& ctx) {
   if (!ctx.conv_ns) return;
   spread_norms(g, ctx);

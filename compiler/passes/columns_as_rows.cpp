@@ -1,4 +1,4 @@
-#include "passes/columns_as_rows.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <map>
@@ -210,6 +210,9 @@ ValueId by_rows(Rewriter& r, const Region& region) {
 
 }  // namespace
 
+/// On CPUs, what is gathered from along the last dim, more often than copies cost (the columns of an image that is resized), is
+/// gathered row by row from a transposed copy, and what becomes of that is transposed back: permute {stored} both. Vectors then
+/// read neighbours where they would pick each lane by itself.
 void columns_as_rows(Graph& g, PassContext& ctx) {
   std::map<ValueId, Region> regions;  // by what they hand on: sweeps number nodes anew
   for (auto& [id, region] : Finder(g, uarch_of(ctx.target).cpu).all()) regions.emplace(g.nodes[id].outputs[0], std::move(region));

@@ -1,4 +1,4 @@
-#include "passes/cse.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -77,6 +77,7 @@ void merge_constants(const Graph& g, std::vector<ValueId>& now) {
 
 }  // namespace
 
+/// Computes equal nodes once, and keeps one of several constants with the same content.
 void cse(Graph& g, PassContext&) {
   std::vector<ValueId> now(g.values.size());
   for (size_t i = 0; i < now.size(); ++i) now[i] = static_cast<ValueId>(i);

@@ -1,7 +1,8 @@
-#include "passes/dce.h"
+#include "passes/passes.h"
 
 namespace aotc::passes {
 
+/// Erases nodes that no output or state needs, and lets go of the data of constants that nothing uses.
 void dce(Graph& g, PassContext&) {
   std::vector<bool> live(g.values.size(), false);
   for (const OutputInfo& o : g.outputs) live[idx(o.value)] = true;

@@ -1,4 +1,4 @@
-#include "passes/drop_limits.h"
+#include "passes/passes.h"
 
 #include "passes/rewrite.h"
 #include "passes/value_range.h"
@@ -18,6 +18,8 @@ std::optional<ValueId> rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Limits that float32 values never reach are dropped: relu of what is not negative, minimum with what is not less; as clamps behind
+/// activations and roundings leave them.
 void drop_limits(Graph& g, PassContext&) { Rewriter::run(g, rule); }
 
 }  // namespace aotc::passes

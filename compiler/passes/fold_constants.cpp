@@ -1,4 +1,4 @@
-#include "passes/fold_constants.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -267,6 +267,8 @@ class Folder {
 
 }  // namespace
 
+/// Computes nodes whose inputs are all constants. Results much larger than what they are computed from (expand, full, iota) are left to the
+/// kernels; views that need no copy share their data, and permuted weights stay views of the weight.
 void fold_constants(Graph& g, PassContext& ctx) { Folder(g, ctx).run(); }
 
 }  // namespace aotc::passes

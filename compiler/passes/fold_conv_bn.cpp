@@ -1,4 +1,4 @@
-#include "passes/fold_conv_bn.h"
+#include "passes/passes.h"
 
 #include "graph/builder.h"
 #include "graph/constant_store.h"
@@ -134,6 +134,8 @@ class ScaleFolder {
 
 }  // namespace
 
+/// Folds scales and shifts per output channel into the constant weights of the convolution or matrix product before them: each weight is
+/// rounded once more. Only f32 and f64 weights.
 void fold_conv_bn(Graph& g, PassContext& ctx) { ScaleFolder(g, ctx).run(); }
 
 }  // namespace aotc::passes

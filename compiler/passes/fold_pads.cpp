@@ -1,4 +1,4 @@
-#include "passes/fold_pads.h"
+#include "passes/passes.h"
 
 #include "passes/rewrite.h"
 
@@ -25,6 +25,7 @@ std::optional<ValueId> rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Zeros around the images of a convolution become its padding, on either side by itself. Sums have the same terms.
 void fold_pads(Graph& g, PassContext&) { Rewriter::run(g, rule); }
 
 }  // namespace aotc::passes

@@ -1,4 +1,4 @@
-#include "passes/forward_substitution.h"
+#include "passes/passes.h"
 
 #include "passes/rewrite.h"
 
@@ -152,6 +152,10 @@ std::optional<ValueId> solved(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Rows that are solved one after the other, a[.., i, :i] += a[.., i, :i] @ a[.., :i, :i] for i from 1 to the last, become one
+/// solve_triangular: chunks of gated delta nets write a triangular system so, in as many copies of the matrix as it has rows. f32 and f64.
+/// Changes
+/// rounding: sums are taken in double. Requires canonical views.
 void forward_substitution(Graph& g, PassContext&) { Rewriter(g).sweep(solved); }
 
 }  // namespace aotc::passes

@@ -1,4 +1,4 @@
-#include "passes/fuse_attention.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -399,6 +399,8 @@ Found rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Recognises matmul, scale, mask, softmax, matmul as one attention node; reads repeated key and value heads once; turns a mask that is
+/// the lower triangle into the causal flag. The softmax is then computed by the attention kernel, in another order.
 void fuse_attention(Graph& g, PassContext&) { Rewriter::run(g, rule); }
 
 }  // namespace aotc::passes

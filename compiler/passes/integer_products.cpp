@@ -1,4 +1,4 @@
-#include "passes/integer_products.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -311,6 +311,11 @@ class Product {
 
 }  // namespace
 
+/// On CPUs, products and convolutions of (x - zero) * scale with a constant weight of integers times scales, as quantised programs have
+/// them, become sums of bytes, u8 by i8 in 32 bits: sum (x - zero) w = sum x w - zero * sum w, times both scales. What lies around a
+/// convolution's images is then `zero`. Sums of integers are exact, where those of float32 round.
+/// So do products of bytes that were widened to int32. Comes before constants are folded, for
+/// then weights are float32.
 void integer_products(Graph& g, PassContext&) {
   Rewriter r(g);
   r.sweep([](Rewriter& by, const Node& n) -> std::optional<ValueId> {

@@ -1,4 +1,4 @@
-#include "passes/keep_bytes.h"
+#include "passes/passes.h"
 
 #include <cmath>
 #include <limits>
@@ -112,6 +112,8 @@ std::optional<ValueId> largest(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// What quantised programs do between products stays bytes where that gives the same numbers: the largest of dequantised values is the
+/// largest of the bytes, dequantised; dequantised values quantised by the same parameters are the bytes that they were.
 void keep_bytes(Graph& g, PassContext&) {
   Rewriter::run(g, [](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (const auto v = largest(r, n)) return v;

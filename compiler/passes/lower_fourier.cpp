@@ -1,4 +1,4 @@
-#include "passes/lower_fourier.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -47,6 +47,9 @@ bool by_kernel(const Graph& g, const Node& n, const Target& target) {
 
 }  // namespace
 
+/// Fourier transforms become products with matrices of waves where the target has no kernel of theirs (GPUs: lines that do not lie in
+/// shared memory), and where that should be less work: short lines, and too few of them to fill the lanes of a CPU. They sum in another
+/// order than the kernel.
 void lower_fourier(Graph& g, PassContext& ctx) {
   Rewriter(g).sweep_results([&](Rewriter& r, const Node& n) -> std::optional<std::vector<ValueId>> {
     if (n.op != Op::fourier || by_kernel(g, n, ctx.target)) return std::nullopt;

@@ -1,4 +1,4 @@
-#include "passes/mask_ranges.h"
+#include "passes/passes.h"
 
 #include <map>
 
@@ -26,6 +26,9 @@ std::pair<ValueId, ValueId> ranges_of(Rewriter& r, ValueId mask) {
 
 }  // namespace
 
+/// GPUs: attention over many keys with a computed bool mask gets, for each row of the mask, where the keys that it shows begin and end
+/// (ops.def), once for all attention with that mask. Kernels leave out what lies outside, such as the part of a cache that is not filled
+/// yet, and do not read the mask of rows that show all of their range.
 void mask_ranges(Graph& g, PassContext& ctx) {
   const GpuCosts& u = uarch_of(ctx.target).gpu;
   std::map<ValueId, std::pair<ValueId, ValueId>> known;  // by mask

@@ -1,4 +1,4 @@
-#include "passes/merge_products.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -140,6 +140,9 @@ class Merger {
 
 }  // namespace
 
+/// Products of one matrix with several constant weights (q, k, v) become one product with the weights side by side, used in slices of
+/// columns: the loop stage finishes each slice with an epilogue of its own. Products whose results meet again in pointwise ops (gate and
+/// up) stay apart: there the later one's epilogue takes the earlier one's result.
 void merge_products(Graph& g, PassContext& ctx) { Merger(g, ctx).run(ctx.fold_limit_bytes); }
 
 }  // namespace aotc::passes

@@ -1,4 +1,5 @@
-#include "passes/narrow_convolutions.h"
+#include "base/uarch.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 
@@ -74,7 +75,7 @@ double cost(const Graph& g, const Node& n, const Narrow& to, const PassContext& 
   w.name = "w", w.type = {t, weight_dims(g, n, to)};
   const ValueId y = Builder(ask).make1(Op::conv, {x, ask.add_constant(std::move(w))}, to.attrs(), &g.type(n.outputs[0]));
   return ctx.conv_ns(ask, *ask.def(y), to.is_product() ? ConvAs::product : ConvAs::channels_last) +
-         ctx.reorder_ns_per_byte * static_cast<double>(g.syms.hint(product(image_dims(g, n, to)))) * dtype_bytes(t);
+         uarch_of(ctx.target).reorder_ns_per_byte * static_cast<double>(g.syms.hint(product(image_dims(g, n, to)))) * dtype_bytes(t);
 }
 
 ValueId place(Graph& g, Builder& b, const Node& n, const Narrow& to) {
@@ -132,6 +133,9 @@ std::optional<Narrow> best(const Graph& g, const Node& n, const PassContext& ctx
 
 }  // namespace
 
+/// Of convolutions of few channels the columns of the windows become channels, or their last dims, or all of them, where PassContext says
+/// that this and the reorder that it takes are faster: conv(x, w) is a convolution of a window of w's last dims at every place, whose
+/// kernel has one place along them; with all of them it is a product. Requires folded constants; leaves views of constants.
 void narrow_convolutions(Graph& g, PassContext& ctx) {
   if (!ctx.conv_ns) return;
   Rewriter(g).sweep([&](Rewriter& r, const Node& n) -> std::optional<ValueId> {

@@ -1,4 +1,4 @@
-#include "passes/narrow_sorts.h"
+#include "passes/passes.h"
 
 #include "base/int_range.h"
 #include "passes/rewrite.h"
@@ -19,6 +19,8 @@ std::optional<std::vector<ValueId>> narrow_sort(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// On GPUs, 64-bit integers that are known to have 16 or 32 bits (numbers of experts, from a topk) are sorted as such: a key and its index
+/// are then one word.
 void narrow_sorts(Graph& g, PassContext&) { Rewriter(g).sweep_results(narrow_sort); }
 
 }  // namespace aotc::passes

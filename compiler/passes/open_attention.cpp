@@ -1,4 +1,4 @@
-#include "passes/open_attention.h"
+#include "passes/passes.h"
 
 #include <limits>
 
@@ -64,6 +64,8 @@ std::optional<ValueId> opened(Rewriter& r, const PassContext& ctx, const Node& n
 
 }  // namespace
 
+/// Attention of float32 becomes two products and what lies between them on GPUs, where these should take less: the products' kernels are
+/// those of the tensor cores of the newest kind, attention's of that accuracy are not. Asks PassContext::contraction_ns.
 void open_attention(Graph& g, PassContext& ctx) {
   if (!ctx.contraction_ns) return;
   Rewriter(g).sweep([&ctx](Rewriter& r, const Node& n) { return opened(r, ctx, n); });

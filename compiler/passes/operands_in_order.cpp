@@ -1,4 +1,4 @@
-#include "passes/operands_in_order.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 
@@ -149,6 +149,9 @@ std::optional<ValueId> in_products_order(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Operands of products that are computed in another order than they are multiplied in, so that batches would lie side by side in memory
+/// (masks and decays of state-space layers, written with their heads last): what pointwise ops compute is computed in the product's order,
+/// where more of what they read lies so. Requires canonical views.
 void operands_in_order(Graph& g, PassContext&) { Rewriter(g).sweep(in_products_order); }
 
 }  // namespace aotc::passes

@@ -1,5 +1,5 @@
 #pragma once
-// The pass list: run_passes(g, ctx) runs all of passes/list.cpp in order; `aotc opt --passes=a,b` runs some by name (opt/opt.h).
+// The pass list: run_passes(g, ctx) runs all in the order of passes.def; `aotc opt --passes=a,b` runs some by name (opt/opt.h).
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -51,8 +51,7 @@ struct PassContext {
   Target target;
   /// What a convolution should take, in nanoseconds; infinity where the target has no kernel for it. Empty: the layouts stay as they are.
   std::function<double(const Graph& g, const Node& conv, ConvAs as)> conv_ns;
-  double reorder_ns_per_byte = 0.15;  ///< of bringing a value from one layout to another
-  LayoutChoice* layouts = nullptr;    ///< set: filled in
+  LayoutChoice* layouts = nullptr;  ///< set: filled in
   /// The precision of a contraction of float32, by its place among them. Empty: all stay as they are.
   std::function<Precision(size_t place)> precision;
   /// What a contraction with operands of the type should take, in nanoseconds. May be empty.
@@ -81,6 +80,11 @@ struct Pass {
   std::string_view what;
   For targets = For::all;
 };
+
+/// The passes: what one requires and leaves stands at its definition, passes/NAME.cpp.
+#define AOTC_PASS(name, targets, what) void name(Graph&, PassContext&);
+#include "passes/passes.def"
+#undef AOTC_PASS
 
 std::span<const Pass> pass_list();  ///< in the order in which they run
 const Pass* find_pass(std::string_view name);

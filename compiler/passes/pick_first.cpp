@@ -1,4 +1,4 @@
-#include "passes/pick_first.h"
+#include "passes/passes.h"
 
 #include <map>
 #include <set>
@@ -75,6 +75,9 @@ std::optional<ValueId> pick(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Where a computed value is only gathered from, few of its elements, the operands are gathered from and what was picked is computed alone:
+/// the logarithms of softmax at the targets of a loss. Goes through pointwise operators, dims that are expanded stay so. Requires canonical
+/// views.
 void pick_first(Graph& g, PassContext&) { Rewriter(g).sweep(pick); }
 
 }  // namespace aotc::passes

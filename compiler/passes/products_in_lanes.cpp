@@ -1,4 +1,4 @@
-#include "passes/products_in_lanes.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <numeric>
@@ -55,10 +55,9 @@ bool worth_it(const Sizes& s, const CpuCosts& u) {
 }
 
 std::optional<ValueId> in_lanes(Rewriter& r, const Node& n, const CpuCosts& u) {
-  if (n.op != Op::matmul) return std::nullopt;
-  const ValueId a = n.inputs[0], b = n.inputs[1];
-  const DType t = r.dtype(n.outputs[0]);
-  if ((t != DType::f32 && t != DType::f64) || r.dtype(a) != t || r.dtype(b) != t) return std::nullopt;
+  const auto operands = float_operands(r, n);
+  if (!operands) return std::nullopt;
+  const auto [a, b] = *operands;
   const Exprs da = r.dims(a), db = r.dims(b);
   const int64_t batch = static_cast<int64_t>(da.size()) - 2;
   if (batch < 1 || db.size() != da.size() || r.g.syms.hint(da[batch - 1]) < kLeastLanes) return std::nullopt;
@@ -79,10 +78,9 @@ std::optional<ValueId> in_lanes(Rewriter& r, const Node& n, const CpuCosts& u) {
 /// A matrix times a vector, where the matrix is read along its columns: each element is needed once, so there is nothing for tiles to keep
 /// in registers, and all that they copy is in vain. The matrix's rows get the lanes.
 std::optional<ValueId> along_columns(Rewriter& r, const Node& n) {
-  if (n.op != Op::matmul) return std::nullopt;
-  const ValueId a = n.inputs[0], b = n.inputs[1];
-  const DType t = r.dtype(n.outputs[0]);
-  if ((t != DType::f32 && t != DType::f64) || r.dtype(a) != t || r.dtype(b) != t) return std::nullopt;
+  const auto operands = float_operands(r, n);
+  if (!operands) return std::nullopt;
+  const auto [a, b] = *operands;
   Exprs whole = r.dims(a);
   const int64_t rows = static_cast<int64_t>(whole.size()) - 2, k = rows + 1;
   const Exprs db = r.dims(b);
@@ -99,6 +97,9 @@ std::optional<ValueId> along_columns(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// On CPUs, batched products of small matrices whose elements are neighbours in memory of the same elements of the next product (the
+/// batch's dims lie last: spectra times weights a mode) are multiplied and summed with a lane for each product; copying them into the rows
+/// that tiles read would take longer. So are matrices that are read along their columns, times a vector, the terms of a sum being few.
 void products_in_lanes(Graph& g, PassContext& ctx) {
   Rewriter rewriter(g);
   rewriter.sweep([&u = uarch_of(ctx.target).cpu](Rewriter& r, const Node& n) { return in_lanes(r, n, u); });

@@ -1,4 +1,4 @@
-#include "passes/products_of_few_terms.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 
@@ -65,10 +65,9 @@ bool better_on_gpu(const Rewriter& r, const Node& n, int64_t k, int64_t columns)
 }
 
 std::optional<ValueId> written_out(Rewriter& r, const Node& n, bool gpu) {
-  if (n.op != Op::matmul) return std::nullopt;
-  const ValueId a = n.inputs[0], b = n.inputs[1];
-  const DType t = r.dtype(n.outputs[0]);
-  if ((t != DType::f32 && t != DType::f64) || r.dtype(a) != t || r.dtype(b) != t) return std::nullopt;
+  const auto operands = float_operands(r, n);
+  if (!operands) return std::nullopt;
+  const auto [a, b] = *operands;
   const Exprs da = r.dims(a), db = r.dims(b), out = r.dims(n.outputs[0]);
   if (da.size() < 2 || da.size() != out.size() || db.size() > out.size() || db.size() < 2) return std::nullopt;
   const int64_t terms = static_cast<int64_t>(da.size()) - 1, rows_of_b = static_cast<int64_t>(db.size()) - 2;
@@ -76,7 +75,7 @@ std::optional<ValueId> written_out(Rewriter& r, const Node& n, bool gpu) {
   if (!k || *k < 1 || *k > kMostTerms || !columns || *columns < 1) return std::nullopt;
   if (!(gpu ? better_on_gpu : better_on_cpu)(r, n, *k, *columns)) return std::nullopt;
   if (r.g.syms.hint(product(out)) < kLeastRows * *columns) return std::nullopt;
-  ValueId sum = r.b.full({t, out}, 0);  // of products that are all -0.0, too
+  ValueId sum = r.b.full({r.dtype(n.outputs[0]), out}, 0);  // of products that are all -0.0, too
   for (int64_t i = 0; i < *k; ++i) {
     ValueId y = element(r, b, rows_of_b, i);
     Exprs one(out.size() - db.size(), Expr(1));
@@ -91,6 +90,8 @@ std::optional<ValueId> written_out(Rewriter& r, const Node& n, bool gpu) {
 
 }  // namespace
 
+/// Products of few terms are written out as sums of products: on CPUs those of few columns (of points with a rotation, of small matrices
+/// each with its own), whose operands tiles would take longer to copy than to multiply; on GPUs those whose tiles would be mostly padding.
 void products_of_few_terms(Graph& g, PassContext& ctx) {
   Rewriter(g).sweep([&](Rewriter& r, const Node& n) { return written_out(r, n, ctx.target.traits().device_code); });
 }

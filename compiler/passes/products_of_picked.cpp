@@ -1,4 +1,4 @@
-#include "passes/products_of_picked.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <numeric>
@@ -90,6 +90,8 @@ std::optional<ValueId> in_place(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// On CPUs, products of one row each with a matrix that the row's index picks (a relation's, an expert's, an adapter's) are multiplied and
+/// summed where the matrices lie: written out for tiles they would be copied, as many elements as are multiplied.
 void products_of_picked(Graph& g, PassContext&) { Rewriter(g).sweep(in_place); }
 
 }  // namespace aotc::passes

@@ -1,4 +1,4 @@
-#include "passes/repeated_products.h"
+#include "passes/passes.h"
 
 #include "passes/repeats.h"
 
@@ -46,6 +46,8 @@ Found once_for_all(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Products of matrices that both repeat along a batch dim (the groups of state-space layers, whose heads share them) are computed once and
+/// repeated. The results are the same numbers.
 void repeated_products(Graph& g, PassContext&) { Rewriter::run(g, once_for_all); }
 
 }  // namespace aotc::passes

@@ -103,6 +103,13 @@ void Rewriter::run(Graph& g, const Rule& rule) {
   for (int i = 0; i < kMaxSweeps && r.sweep(rule); ++i) {}
 }
 
+std::optional<std::pair<ValueId, ValueId>> float_operands(const Rewriter& r, const Node& n) {
+  if (n.op != Op::matmul) return std::nullopt;
+  const DType t = r.dtype(n.outputs[0]);
+  if ((t != DType::f32 && t != DType::f64) || r.dtype(n.inputs[0]) != t || r.dtype(n.inputs[1]) != t) return std::nullopt;
+  return std::pair(n.inputs[0], n.inputs[1]);
+}
+
 std::optional<double> splat_value(const Graph& g, ValueId v) {
   v = splat_root(g, v);
   const Node* n = g.def(v);

@@ -1,7 +1,9 @@
 #pragma once
 // What rewriting passes share: a sweep that replaces nodes by what a rule builds, and questions about values.
+#include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "graph/builder.h"
 
@@ -37,6 +39,11 @@ class Rewriter {
   std::vector<size_t> uses_;
 };
 
+/// The operands of a product of float32 or float64, if they have its type.
+std::optional<std::pair<ValueId, ValueId>> float_operands(const Rewriter& r, const Node& n);
+inline bool all_are(const Ints& xs, int64_t v) {
+  return std::all_of(xs.begin(), xs.end(), [&](int64_t x) { return x == v; });
+}
 /// The single value of a full() or of a constant whose elements are all equal (looked at up to 64 elements; not of an exchangeable one),
 /// seen through views.
 std::optional<double> splat_value(const Graph& g, ValueId v);

@@ -1,4 +1,4 @@
-#include "passes/round_streams.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <set>
@@ -78,6 +78,9 @@ void round(Graph& g, Builder& b, ValueId v, const std::vector<NodeId>& users) {
 
 }  // namespace
 
+/// What epilogues of convolutions of bf16 compute in float32 for other kernels to read (PassContext::handed_on; residual
+/// streams above all) is stored as bf16: whoever reads it reads the rounded number, and arithmetic stays float32. Not what a kernel sums,
+/// what stays in the nearest cache, nor what the graph gives. Changes numerics; follows `precision` and does nothing without its choice.
 void round_streams(Graph& g, PassContext& ctx) {
   if (ctx.rounded_streams) ctx.rounded_streams->clear();
   if (!ctx.precision || !ctx.handed_on) return;

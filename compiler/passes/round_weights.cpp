@@ -106,6 +106,9 @@ std::string weight_refusal(const ConstData& c, const PassContext& ctx) {
   return all_finite(c) ? "" : "it has infinities or numbers that are none";
 }
 
+/// Where PassContext::weights says so: the archive's constants of float32, bfloat16 and float16 that products multiply, and large tables
+/// that rows are looked up in, take the numbers that few bits have, before anything is computed from them. PassContext::rounded_weights
+/// knows them from then on. Comes before constants are folded.
 void round_weights(Graph& g, PassContext& ctx) {
   if (ctx.stored) *ctx.stored = {ctx.weights, {}, {}, {}};
   if (ctx.weights.any()) WeightRounder(g, ctx).run();

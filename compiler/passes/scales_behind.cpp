@@ -1,4 +1,4 @@
-#include "passes/scales_behind.h"
+#include "passes/passes.h"
 
 #include "passes/rewrite.h"
 
@@ -61,6 +61,9 @@ std::optional<ValueId> rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// On CPUs, float32 products with a constant weight of signed bytes [n, k] that the program widens itself, times a number for each column
+/// or times nothing: the product is with the bytes, whose scales are one (loop::QuantisedWeight takes it), and its result is scaled. That
+/// rounds once for a sum, instead of once for each of its terms.
 void scales_behind(Graph& g, PassContext&) { Rewriter(g).sweep(rule); }
 
 }  // namespace aotc::passes

@@ -1,4 +1,4 @@
-#include "passes/simplify.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -309,6 +309,7 @@ Found rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// Algebra that is exact in floating point (up to the sign of zero): neutral elements, double negation, casts of casts, special powers.
 void simplify(Graph& g, PassContext&) { Rewriter::run(g, rule); }
 
 }  // namespace aotc::passes

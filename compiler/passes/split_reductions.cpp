@@ -1,4 +1,4 @@
-#include "passes/split_reductions.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 
@@ -157,6 +157,9 @@ ValueId place_of(Rewriter& r, const Node& n, const Parts& p) {
 
 }  // namespace
 
+/// A reduction of many elements to a few results goes in two steps, so that all threads, or the blocks of a GPU, work on it: partial
+/// results of a fixed number of chunks (the result does not depend on the number of threads), then the result of those. Where the
+/// largest is goes so on GPUs only.
 void split_reductions(Graph& g, PassContext& ctx) {
   const bool blocks = ctx.target.traits().reduces_in_blocks;
   const Uarch& u = uarch_of(ctx.target);

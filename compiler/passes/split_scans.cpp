@@ -1,4 +1,4 @@
-#include "passes/split_scans.h"
+#include "passes/passes.h"
 
 #include "passes/rewrite.h"
 
@@ -110,6 +110,8 @@ std::optional<ValueId> split(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// A scan along few lines that are longer than a block takes goes in parts on GPUs: each part's result, then a scan of every part that goes
+/// on from the results of those before it.
 void split_scans(Graph& g, PassContext&) { Rewriter::run(g, split); }
 
 }  // namespace aotc::passes

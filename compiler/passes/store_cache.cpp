@@ -1,4 +1,3 @@
-#include "passes/store_cache.h"
 
 #include <fmt/format.h>
 
@@ -408,6 +407,9 @@ class CacheStorer {
 
 }  // namespace
 
+/// Where PassContext::cache says so: states of floats that attention alone reads, as keys or values through views and lookups of whole rows
+/// (along the last dim), and that are written by rows or as a whole, become states of bytes (cache_storage.h). What is written is rounded
+/// there; attention reads the bytes and multiplies by the scales. Requires fused attention; precisions come later.
 void store_cache(Graph& g, PassContext& ctx) {
   if (ctx.cache != CacheStorage::as_is) CacheStorer(g, ctx).run();
 }

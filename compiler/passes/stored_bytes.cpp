@@ -457,6 +457,9 @@ std::vector<bool> widens_stored_bytes(const Graph& g, bool float8) {
   return widens;
 }
 
+/// Products and lookups of such weights read them as passes/byte_weight.h says: products of CPUs in float32, whose weights are not rounded
+/// then; those of GPUs in the program's type, whose weights are the same numbers. A weight that no scales of groups describe is folded.
+/// Requires folded constants; nothing may fold them afterwards.
 void stored_bytes(Graph& g, PassContext& ctx) { Keeper(g, ctx).run(); }
 
 }  // namespace aotc::passes

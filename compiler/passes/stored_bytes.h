@@ -11,8 +11,4 @@ struct PassContext;
 /// read.
 std::vector<bool> widens_stored_bytes(const Graph& g, bool float8);
 
-/// Products and lookups of such weights read them as passes/byte_weight.h says: products of CPUs in float32, whose weights are not rounded
-/// then; those of GPUs in the program's type, whose weights are the same numbers. A weight that no scales of groups describe is folded.
-/// Requires folded constants; nothing may fold them afterwards.
-void stored_bytes(Graph&, PassContext&);
 }  // namespace aotc::passes

@@ -1,4 +1,4 @@
-#include "passes/transposed_phases.h"
+#include "passes/passes.h"
 
 #include <cmath>
 
@@ -102,6 +102,9 @@ ValueId convolved(Graph& g, Builder& b, const Node& n, const Phases& p) {
 
 }  // namespace
 
+/// On GPUs transposed convolutions whose windows overlap become convolutions where the windows are multiples of the steps: outputs that
+/// lie `stride` apart see the same taps, so each such phase is some output channels of one convolution, which are brought to their places.
+/// Requires folded constants; leaves views of constants.
 void transposed_phases(Graph& g, PassContext&) {
   Rewriter(g).sweep([&](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     const auto p = phases_of(g, n);

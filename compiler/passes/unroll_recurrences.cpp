@@ -1,4 +1,4 @@
-#include "passes/unroll_recurrences.h"
+#include "passes/passes.h"
 
 #include "base/uarch.h"
 #include "decompose/rnn.h"
@@ -20,6 +20,8 @@ bool by_steps(const Graph& g, const Node& n, const Target& target) {
 
 }  // namespace
 
+/// On GPUs, recurrent layers of a known number of steps whose weights are too many for the registers of a cluster become their steps:
+/// products that the whole GPU computes, each with its cell. The state is rounded to its type at each step.
 void unroll_recurrences(Graph& g, PassContext& ctx) {
   Rewriter(g).sweep_results([&](Rewriter& r, const Node& n) -> std::optional<std::vector<ValueId>> {
     if (n.op != Op::recurrence || !by_steps(g, n, ctx.target)) return std::nullopt;

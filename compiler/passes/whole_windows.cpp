@@ -1,4 +1,4 @@
-#include "passes/whole_windows.h"
+#include "passes/passes.h"
 
 #include <algorithm>
 
@@ -7,10 +7,6 @@
 namespace aotc::passes {
 namespace {
 
-bool all(const Ints& x, int64_t v) {
-  return std::all_of(x.begin(), x.end(), [&](int64_t i) { return i == v; });
-}
-
 std::optional<ValueId> rule(Rewriter& r, const Node& n) {
   if (n.op != Op::conv || n.has(Attr::value) || n.get_or<bool>(Attr::channels_last, false)) return std::nullopt;
   const ValueId x = n.inputs[0], w = n.inputs[1];
@@ -18,7 +14,7 @@ std::optional<ValueId> rule(Rewriter& r, const Node& n) {
   const DType t = r.dtype(x), result = r.dtype(n.outputs[0]), sum = t == DType::f64 ? DType::f64 : DType::f32;
   if (!is_float(t) || r.dtype(w) != t || !window[1].is(1) || !from[1].is(n.get<int64_t>(Attr::groups)) || !r.same(window[0], from[1]))
     return std::nullopt;
-  if (!all(n.get<Ints>(Attr::padding), 0) || !all(n.get<Ints>(Attr::padding_hi), 0) || !all(n.get<Ints>(Attr::dilation), 1))
+  if (!all_are(n.get<Ints>(Attr::padding), 0) || !all_are(n.get<Ints>(Attr::padding_hi), 0) || !all_are(n.get<Ints>(Attr::dilation), 1))
     return std::nullopt;
   Ints dims;
   for (size_t d = 2; d < from.size(); ++d) {
@@ -34,6 +30,8 @@ std::optional<ValueId> rule(Rewriter& r, const Node& n) {
 
 }  // namespace
 
+/// A convolution channel by channel whose window is all of its input is a sum of products: each element is needed once, so there is nothing
+/// for neighbouring outputs to share. Sums go in the order of any other reduction.
 void whole_windows(Graph& g, PassContext&) { Rewriter::run(g, rule); }
 
 }  // namespace aotc::passes

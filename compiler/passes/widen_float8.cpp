@@ -1,9 +1,11 @@
-#include "passes/widen_float8.h"
+#include "passes/passes.h"
 
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 
+/// Products of 8-bit floats multiply bfloat16, which holds them all, unless PassContext::contraction_ns says that the target's own take
+/// less. Comes before constants are folded: then those of the casts are.
 void widen_float8(Graph& g, PassContext& ctx) {
   Rewriter(g).sweep([&](Rewriter& r, const Node& n) -> std::optional<ValueId> {
     if (n.op != Op::matmul || !is_float8(g.type(n.inputs[0]).dtype)) return std::nullopt;

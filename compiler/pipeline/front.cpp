@@ -150,7 +150,6 @@ Front run_front(const FrontOptions& options, const Events& events, Stages& stage
   passes::PassContext context;
   context.target = options.target;
   context.conv_ns = forms::conv_costs(goal);
-  context.reorder_ns_per_byte = forms::reorder_ns_per_byte(goal.machine);
   context.layouts = &f.layouts;
   f.precision = options.precision;
   context.precision = options.precision.choose;

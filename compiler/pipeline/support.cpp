@@ -100,7 +100,7 @@ bool on_cuda(const Kind& kind, DType t) {
 
 bool on_cpu(const Kind& kind, DType t) {
   if (!*kind.entry) return t != DType::c64 && t != DType::c128;
-  if (is_float8(t)) return kind.entry == std::string_view("gemm");  // as bfloat16 (passes/widen_float8.h)
+  if (is_float8(t)) return kind.entry == std::string_view("gemm");  // as bfloat16 (passes/widen_float8.cpp)
   return kernels::find_kernel(fmt::format("aotc_{}_{}", kind.entry, forms::cpu::symbol_dtype(t)));
 }
 

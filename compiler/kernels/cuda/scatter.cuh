@@ -4,7 +4,7 @@
 #pragma once
 #include "update_pieces.cuh"
 
-constexpr i64 kNowhere = -0x7fffffffffffffffll - 1;  // an index that writes nothing and is no fault (passes/check_state_writes.h)
+constexpr i64 kNowhere = -0x7fffffffffffffffll - 1;  // an index that writes nothing and is no fault (passes/check_state_writes.cpp)
 
 enum { kScatterNone, kScatterSum, kScatterProd, kScatterMax, kScatterMin, kScatterMean };
 
