@@ -9,12 +9,6 @@
 
 namespace aotc::forms::cpu {
 
-inline int64_t taps_of(const loop::ConvKernel& k) {
-  int64_t taps = 1;
-  for (const int64_t x : k.kernel) taps *= x;
-  return taps;
-}
-
 inline aotc_conv_bytes_config blocks_of(const ConvTile& t) {
   aotc_conv_bytes_config g{};
   g.mc = t.mc, g.nc = t.nc, g.kp = t.kp;

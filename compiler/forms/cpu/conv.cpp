@@ -51,6 +51,14 @@ Fit ConvForm::legal(const Choice& c) const {
   return fits_pieces(t.kc, t.kp);
 }
 
+int64_t taps_of(const ConvKernel& k) {
+  int64_t taps = 1;
+  for (const int64_t x : k.kernel) taps *= x;
+  return taps;
+}
+
+Expr depth_of(const ConvKernel& k) { return floordiv(k.x_dims[1], k.groups) * taps_of(k); }
+
 double taps_inside(const ConvSizes& c, size_t dim) {
   int64_t inside = 0;
   for (int64_t t = 0; t < c.kernel[dim]; ++t) {  // output positions o with 0 <= o * stride + at < in
@@ -77,8 +85,7 @@ double copies_of_pixels(bool kept, int64_t channel_blocks, int64_t pixel_blocks,
 }
 
 ConvForm::Work ConvForm::work(const ConvKernel& k, const ConvTile& t, const Site& s) const {
-  Expr depth = floordiv(k.x_dims[1], k.groups);
-  for (int64_t x : k.kernel) depth *= x;
+  const Expr depth = depth_of(k);
   const Expr pixels = k.x_dims[0] * product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
   const Expr channels = floordiv(k.out_dims[1], k.groups);
   return {ceildiv(channels, t.mc) * k.groups * ceildiv(pixels, t.nc),
@@ -97,6 +104,13 @@ aotc_conv_config ConvForm::scratch_config(const ConvTile& t, bool packed, int64_
   g.algo = algo_, g.mc = t.mc, g.nc = t.nc, g.kc = t.kc, g.kp = t.kp, g.w_packed = packed;
   g.stride[2] = static_cast<int32_t>(stride_w);
   return g;
+}
+
+Candidate ConvForm::candidate(const ConvTile& t, const ConvSizes& c) const {
+  Candidate r = candidate(t);
+  const aotc_conv_config g = scratch_config(t, c.w_constant, c.stride[2]);
+  r.fit = fits_scratch(aotc_conv_scratch_bytes(&g, std::max<int64_t>(c.depth(), 1), acc_bytes(c.dtype)));
+  return r;
 }
 
 namespace {
@@ -123,14 +137,12 @@ StepSpec ConvForm::step(const ConvKernel& k, const Site& site, const Choice& cho
   for (int d = 0; d < 3; ++d) s.push_back(spatial(k.out_dims, d));
   AOTC_CHECK(s.size() == AOTC_CONV_SIZES);
   for (SymId sym : emit::cpu::attached_symbols(site.kernel)) s.push_back(Expr::symbol(sym));
-  Expr depth = floordiv(k.x_dims[1], k.groups);
-  for (int64_t x : k.kernel) depth *= x;
   const Work w = work(k, t, site);
   f.work = w.units, f.grain = w.grain;
   aotc_conv_config g = scratch_config(t, panels_of(k, t).has_value(), k.stride.back());
   g.line_steps = line_steps(k, t);
   for (size_t d = 0; d < 3; ++d) g.kernel[d] = static_cast<int32_t>(d + k.kernel.size() < 3 ? 1 : k.kernel[d + k.kernel.size() - 3]);
-  f.scratch_bytes = scratch(g, depth, std::max<int64_t>(4, dtype_bytes(k.acc)));
+  f.scratch_bytes = scratch(g, depth_of(k), std::max<int64_t>(4, dtype_bytes(k.acc)));
   return f;
 }
 
@@ -140,8 +152,7 @@ std::optional<Panels> ConvForm::panels_of(const ConvKernel& k, const ConvTile& t
   const auto channels = constants({k.x_dims.at(1), k.out_dims.at(1)});
   if (!channels) return std::nullopt;
   const int64_t ci = (*channels)[0] / k.groups, co = (*channels)[1] / k.groups;
-  int64_t taps = 1;
-  for (int64_t x : k.kernel) taps *= x;
+  const int64_t taps = taps_of(k);
   if (ci * taps == 0) return std::nullopt;
   Panels p;
   p.dtype = k.in;

@@ -31,6 +31,9 @@ ConvSizes conv_sizes(const loop::ConvKernel& k, const SymTable& syms);
 /// The same for estimates: an empty convolution is planned as the smallest one.
 ConvSizes conv_sizes_at_least_one(const loop::ConvKernel& k, const SymTable& syms);
 
+int64_t taps_of(const loop::ConvKernel& k);
+/// Elements of one output's sum.
+Expr depth_of(const loop::ConvKernel& k);
 /// The share of the windows' taps along one of the three dims that lie inside of x, over all of the output; not of transposed ones.
 double taps_inside(const ConvSizes& c, size_t dim);
 
@@ -81,6 +84,8 @@ class ConvForm : public FormOf<loop::ConvKernel> {
                      const std::string& name) const override;
 
   Candidate candidate(const ConvTile& t) const { return {pack(*this, t), Fit::yes(), 0}; }
+  /// Refused where the scratch is too large.
+  Candidate candidate(const ConvTile& t, const ConvSizes& c) const;
   aotc_conv_config scratch_config(const ConvTile& t, bool packed, int64_t stride_w) const;
 
  private:

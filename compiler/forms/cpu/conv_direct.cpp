@@ -43,10 +43,8 @@ class ConvDirect final : public ConvForm {
   }
 
   Work work(const ConvKernel& k, const ConvTile&, const Site& s) const override {
-    Expr depth = floordiv(k.x_dims[1], k.groups);
-    for (int64_t x : k.kernel) depth *= x;
     const Expr pixels = product(Exprs(k.out_dims.begin() + 2, k.out_dims.end()));
-    return {k.x_dims[0] * k.out_dims[1], grain_of(cpu_costs(s.machine).grain_macs / 4, pixels * depth, s.syms)};
+    return {k.x_dims[0] * k.out_dims[1], grain_of(cpu_costs(s.machine).grain_macs / 4, pixels * depth_of(k), s.syms)};
   }
 };
 

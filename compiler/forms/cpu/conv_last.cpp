@@ -35,10 +35,7 @@ class ConvLast final : public ConvForm {
         t.kc = balanced_kc(k, 256);
         const int64_t room = s.machine.l2_bytes * 3 / 4 / ((nc + 1) * ab);
         t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, k <= room ? ceil_div(k, t.kc) : room / t.kc));
-        Candidate r = candidate(t);
-        const aotc_conv_config cfg = scratch_config(t, c.w_constant, c.stride[2]);
-        r.fit = fits_scratch(aotc_conv_scratch_bytes(&cfg, k, ab));
-        all.push_back(r);
+        Candidate& r = all.emplace_back(candidate(t, c));
         if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double depth = static_cast<double>(k * c.groups), pixels = static_cast<double>(px);
@@ -60,7 +57,7 @@ class ConvLast final : public ConvForm {
         cycles += u.epilogue_call * static_cast<double>(c.groups * ceil_div(px * cog, 4096) + units);
         cycles += epilogue_cycles(pixels, static_cast<double>(c.co), {ceil_div(px, px_blocks), std::min<int64_t>(mc, cog), 4096}, ab,
                                   lanes.width, s.machine);
-        all.back().cost_ns = shared_ns(cycles, units, s.machine);
+        r.cost_ns = shared_ns(cycles, units, s.machine);
       }
     return all;
   }

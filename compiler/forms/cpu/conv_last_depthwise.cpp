@@ -25,8 +25,7 @@ class ConvLastDepthwise final : public ConvForm {
     const int64_t of_group = (*channels)[0] / k.groups;
     const bool spreads = (of_group == 2 || of_group == 4 || of_group == 8) && k.acc == DType::f32;
     if (of_group != 1 && !spreads) return refuse("{} channels of {} a group", of_group, dtype_name(k.in));
-    int64_t taps = 1;
-    for (int64_t x : k.kernel) taps *= x;
+    const int64_t taps = taps_of(k);
     if (taps < 2 || taps * of_group > AOTC_CONV_DEPTHWISE_TAPS)
       return refuse("{} weights a channel; at most {} and more than one tap are taken", taps * of_group, +AOTC_CONV_DEPTHWISE_TAPS);
     return Fit::yes();
@@ -68,12 +67,11 @@ class ConvLastDepthwise final : public ConvForm {
   }
 
   Work work(const ConvKernel& k, const ConvTile& t, const Site& s) const override {
-    Expr taps = floordiv(k.x_dims[1], k.groups);
-    for (int64_t x : k.kernel) taps *= x;
     const Expr columns = k.out_dims.back(), rows = k.out_dims.size() > 3 ? k.out_dims[k.out_dims.size() - 2] : Expr(1);
     Expr units = k.x_dims[0] * ceildiv(columns, t.nc) * ceildiv(rows, t.kp);
     if (k.out_dims.size() > 4) units *= k.out_dims[2];
-    return {units, grain_of(cpu_costs(s.machine).grain_macs / 4, min(columns, t.nc) * min(rows, t.kp) * k.out_dims[1] * taps, s.syms)};
+    return {units,
+            grain_of(cpu_costs(s.machine).grain_macs / 4, min(columns, t.nc) * min(rows, t.kp) * k.out_dims[1] * depth_of(k), s.syms)};
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel&, int64_t ci, int64_t, int64_t taps) const override {

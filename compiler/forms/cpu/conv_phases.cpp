@@ -34,7 +34,7 @@ class ConvPhases final : public ConvForm {
 
  protected:
   Fit takes(const ConvKernel& k, const Site&) const override {
-    if (!is_float(k.in)) return refuse("its register tiles are for floats, not {}", dtype_name(k.in));
+    if (const Fit floats = takes_floats(k); !floats) return floats;
     return k.transposed ? Fit::yes() : refuse("only a transposed convolution has phases");
   }
 
@@ -62,13 +62,8 @@ class ConvPhases final : public ConvForm {
         const int64_t room = std::max<int64_t>(t.kc, std::min(s.machine.l2_bytes * 5 / 2, kMaxScratch - tile_bytes) / ((nc + 64) * ab));
         const int64_t rows = k_unit + sw;
         t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, rows <= room ? ceil_div(rows, t.kc) : room / t.kc));
-        Candidate r = candidate(t);
-        const aotc_conv_config cfg = scratch_config(t, c.w_constant, sw);
-        r.fit = fits_scratch(aotc_conv_scratch_bytes(&cfg, k, ab));
-        if (!r.fit) {
-          all.push_back(r);
-          continue;
-        }
+        Candidate& r = all.emplace_back(candidate(t, c));
+        if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), row_phases = c.stride[0] * c.stride[1];
         const int64_t units = c.groups * co_blocks * row_phases * px_blocks, co_panels = ceil_div(cog, AOTC_PANEL_N) * c.groups;
         const double lanes_px = static_cast<double>(ceil_div(px, lanes.width) * lanes.width);
@@ -90,14 +85,11 @@ class ConvPhases final : public ConvForm {
         cycles += pieces * static_cast<double>(co_panels) * u.epilogue_call;
         cycles += static_cast<double>(units) * u.unit;
         r.cost_ns = shared_ns(cycles, units, s.machine);
-        all.push_back(r);
       }
     return all;
   }
 
   Work work(const ConvKernel& k, const ConvTile& t, const Site& s) const override {
-    Expr depth = floordiv(k.x_dims[1], k.groups);
-    for (int64_t x : k.kernel) depth *= x;
     Expr pixels = k.x_dims[0], phases = 1;  // of one product
     const int64_t lead = 3 - static_cast<int64_t>(k.stride.size());
     for (size_t i = 0; i < k.stride.size(); ++i) {
@@ -106,7 +98,7 @@ class ConvPhases final : public ConvForm {
     }
     const Expr channels = floordiv(k.out_dims[1], k.groups);
     return {ceildiv(channels, t.mc) * k.groups * phases * ceildiv(pixels, t.nc),
-            grain_of(cpu_costs(s.machine).grain_macs, min(channels, t.mc) * min(pixels, t.nc) * floordiv(depth, phases), s.syms)};
+            grain_of(cpu_costs(s.machine).grain_macs, min(channels, t.mc) * min(pixels, t.nc) * floordiv(depth_of(k), phases), s.syms)};
   }
 
   std::vector<Panels::Rows> rows(const ConvKernel& k, int64_t ci, int64_t co, int64_t taps) const override {

@@ -38,13 +38,8 @@ class ConvProduct final : public ConvForm {
         t.kc = balanced_kc(k, 128);
         const int64_t room = s.machine.l2_bytes * 5 / 2 / ((nc + 64) * ab);
         t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, k <= room ? ceil_div(k, t.kc) : room / t.kc));
-        Candidate r = candidate(t);
-        const aotc_conv_config cfg = scratch_config(t, c.w_constant, c.stride[2]);
-        r.fit = fits_scratch(aotc_conv_scratch_bytes(&cfg, k, ab));
-        if (!r.fit) {
-          all.push_back(r);
-          continue;
-        }
+        Candidate& r = all.emplace_back(candidate(t, c));
+        if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double lanes_px = static_cast<double>(ceil_div(px, lanes.width) * lanes.width);
         const double lanes_co = static_cast<double>(ceil_div(cog, lanes.width) * lanes.width);
@@ -67,7 +62,6 @@ class ConvProduct final : public ConvForm {
         cycles += epilogue_cycles(static_cast<double>(c.co), static_cast<double>(px),
                                   {std::min<int64_t>(mc, cog), std::min<int64_t>(nc, px), 8192}, ab, lanes.width, s.machine);
         r.cost_ns = shared_ns(cycles, units, s.machine);
-        all.push_back(r);
       }
     return all;
   }

@@ -26,21 +26,38 @@ struct FewBitsBlock {
   }
 };
 
-/// A form of float32 rows and a weight of few bits, or bf16, in panels of its own. Base: a ProductForm.
-template <class Base>
-class OfFewBits : public Base {
- protected:
-  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::MatmulKernel& k, const Choice&) const override {
-    return std::pair(k.b_quantised->values, few_bits_panels(k));
-  }
-  std::string symbol(const loop::MatmulKernel&) const override { return entry_of(this->name(), DType::f32); }
-  std::optional<Panels> panels(const loop::MatmulKernel& k, const Choice&) const override { return few_bits_panels(k); }
-};
+/// "int4 g32 " or "bf16w ": what the contract of a form that makes its weight float32 itself begins with.
+std::string few_bits_text(const loop::QuantisedWeight& q);
+/// Bytes a thread of gemm_unpack, or of gemm_bf16w.
+Expr few_bits_scratch(const loop::MatmulKernel& k, const aotc_gemm_config& g);
 /// The definition of an aotc_gemm_unpack_config.
 std::string unpack_config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const aotc_gemm_config& g, int register_rows, Isa isa,
                           const std::string& name);
-/// Bytes a thread of gemm_unpack.
-Expr unpack_scratch(const loop::MatmulKernel& k, const aotc_gemm_config& g);
+
+/// A form of float32 rows and a weight of few bits, or with kHalves of bf16, that is made float32 where it is read: in panels of its own.
+/// Base: a ProductForm.
+template <class Base, bool kHalves>
+class OfFewBits : public Base {
+ protected:
+  Fit fits_weight(const loop::MatmulKernel& k) const {
+    return k.b_quantised && (k.b_quantised->bits == 16) == kHalves ? fits_few_bits(k) : Fit{false, ""};
+  }
+  virtual int register_rows(const Choice&) const { return 0; }
+
+  std::string symbol(const loop::MatmulKernel&) const override { return entry_of(this->name(), DType::f32); }
+  std::string contract(const loop::MatmulKernel& k, const Site& s) const override {
+    return few_bits_text(*k.b_quantised) + Base::contract(k, s);
+  }
+  Expr scratch(const loop::MatmulKernel& k, const aotc_gemm_config& g) const override { return few_bits_scratch(k, g); }
+  std::optional<Panels> panels(const loop::MatmulKernel& k, const Choice&) const override { return few_bits_panels(k); }
+  std::optional<std::pair<loop::ParamId, WeightForm>> weight(const loop::MatmulKernel& k, const Choice&) const override {
+    return std::pair(k.b_quantised->values, few_bits_panels(k));
+  }
+  std::string config(const loop::Kernel& kernel, const loop::MatmulKernel& k, const Choice& c, Isa isa,
+                     const std::string& name) const override {
+    return kHalves ? Base::config(kernel, k, c, isa, name) : unpack_config(kernel, k, this->gemm_config(k, c), register_rows(c), isa, name);
+  }
+};
 
 /// Whether the product may round its rows to 8 bits, and sums of bytes hold it.
 Fit fits_int8_rows(const loop::MatmulKernel& k, const Site& s);

@@ -157,41 +157,32 @@ class Gemm : public ProductForm {
   }
   Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
     return gemm_scratch(g, k.k, std::max<int64_t>(4, dtype_bytes(k.acc)), k.a.prologue.has_value(), k.b.prologue && !g.b_packed) +
-           widened_bytes(g.b_packed, stored(k));
+           widened_bytes(g.b_packed, k.in);
   }
   std::optional<Panels> panels(const MatmulKernel& k, const Choice& c) const override { return product_panels(k, unpack<Tile>(c).pack_b); }
 
   virtual ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const { return product_sizes(k, syms); }
-  /// The type of the elements of B in panels.
-  virtual DType stored(const MatmulKernel& k) const { return k.in; }
 };
 
-/// Float32 rows, a weight of few bits in panels of its own.
-class GemmFewBits : public OfFewBits<Gemm> {
+template <bool kHalves>
+class GemmFewBits : public OfFewBits<Gemm, kHalves> {
  public:
   bool takes_runs() const override { return false; }
 
  protected:
+  Fit fits(const MatmulKernel& k, const Site&) const override { return this->fits_weight(k); }
   ProductSizes sizes(const MatmulKernel& k, const SymTable& syms) const override {
-    ProductSizes c = Gemm::sizes(k, syms);
+    ProductSizes c = this->Gemm::sizes(k, syms);
     c.b_constant = true, c.b_made = false, c.b_rows_contiguous = true;
     return c;
   }
 };
 
 /// Float32 rows, a bf16 weight: it is widened in registers, so that memory brings half the bytes.
-class GemmHalfWeights final : public GemmFewBits {
+class GemmHalfWeights final : public GemmFewBits<true> {
  public:
   std::string_view name() const override { return "gemm_bf16w"; }
   Fit legal(const Choice& c) const override { return unpack<Tile>(c).pack_b ? Gemm::legal(c) : refuse("pack_b: the weight is in panels"); }
-
- protected:
-  Fit fits(const MatmulKernel& k, const Site&) const override {
-    if (!k.b_quantised || k.b_quantised->bits != 16) return {false, ""};
-    return fits_few_bits(k);
-  }
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return "bf16w " + Gemm::contract(k, s); }
-  DType stored(const MatmulKernel&) const override { return DType::bf16; }
 };
 
 struct UnpackTile : Tile {
@@ -208,7 +199,7 @@ struct UnpackTile : Tile {
 };
 
 /// Float32 rows, a weight of 8 or 4 bits: its panels are unpacked once for all rows of a unit (kernels/cpu/gemm_unpack.h).
-class GemmUnpack final : public GemmFewBits {
+class GemmUnpack final : public GemmFewBits<false> {
  public:
   std::string_view name() const override { return "gemm_unpack"; }
   std::span<const Field> fields() const override { return fields_of<UnpackTile>(); }
@@ -220,11 +211,6 @@ class GemmUnpack final : public GemmFewBits {
   }
 
  protected:
-  Fit fits(const MatmulKernel& k, const Site&) const override {
-    if (!k.b_quantised || k.b_quantised->bits == 16) return {false, ""};
-    return fits_few_bits(k);
-  }
-
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
     const ProductSizes c = sizes(kernel, s.syms);
     const Lanes lanes = lanes_of(c.dtype, s.machine);
@@ -258,15 +244,8 @@ class GemmUnpack final : public GemmFewBits {
     return all;
   }
 
-  std::string contract(const MatmulKernel& k, const Site& s) const override {
-    return fmt::format("int{} g{} {}", k.b_quantised->bits, k.b_quantised->group, Gemm::contract(k, s));
-  }
   aotc_gemm_config gemm_config(const MatmulKernel&, const Choice& c) const override { return config_of(unpack<UnpackTile>(c), true); }
-  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override { return unpack_scratch(k, g); }
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& choice, Isa isa,
-                     const std::string& name) const override {
-    return unpack_config(kernel, k, gemm_config(k, choice), unpack<UnpackTile>(choice).register_rows, isa, name);
-  }
+  int register_rows(const Choice& c) const override { return unpack<UnpackTile>(c).register_rows; }
 
  private:
   Candidate estimate_unpacked(const ProductSizes& c, int bits, const Machine& m, const UnpackTile& t) const {
@@ -303,9 +282,13 @@ std::string unpack_config(const loop::Kernel& kernel, const MatmulKernel& k, con
   return c.str();
 }
 
-Expr unpack_scratch(const MatmulKernel& k, const aotc_gemm_config& g) {
+std::string few_bits_text(const loop::QuantisedWeight& q) { return q.bits == 16 ? "bf16w " : fmt::format("int{} g{} ", q.bits, q.group); }
+
+Expr few_bits_scratch(const MatmulKernel& k, const aotc_gemm_config& g) {
+  const bool makes_a = k.a.prologue.has_value();
+  if (k.b_quantised->bits == 16) return gemm_scratch(g, k.k, 4, makes_a, false) + widened_bytes(true, DType::bf16);
   const int64_t depth = ceil_div(*k.k.as_const(), AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
-  return gemm_scratch(g, depth, 4, k.a.prologue.has_value(), false) + aotc_gemm_unpack_bytes(&g, depth);
+  return gemm_scratch(g, depth, 4, makes_a, false) + aotc_gemm_unpack_bytes(&g, depth);
 }
 
 const Form& gemm_unpack() { return instance<GemmUnpack>(); }

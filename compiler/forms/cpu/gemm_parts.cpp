@@ -138,43 +138,20 @@ class GemmParts : public ProductForm {
   virtual WeightCost cost_of(const MatmulKernel&, const CpuCosts&) const { return {}; }
 };
 
-/// A weight of few bits, whose panels are unpacked while they are split.
-class GemmUnpackParts final : public OfFewBits<GemmParts> {
+/// A weight of few bits, whose panels are unpacked while they are split; or one of bf16, whose numbers are one part each.
+template <bool kHalves>
+class GemmPartsOf final : public OfFewBits<GemmParts, kHalves> {
  public:
-  std::string_view name() const override { return "gemm_unpack_parts"; }
+  std::string_view name() const override { return kHalves ? "gemm_bf16w_parts" : "gemm_unpack_parts"; }
 
  protected:
-  Fit takes_weight(const MatmulKernel& k) const override {
-    return k.b_quantised && k.b_quantised->bits != 16 ? fits_few_bits(k) : Fit{false, ""};
-  }
+  Fit takes_weight(const MatmulKernel& k) const override { return this->fits_weight(k); }
   WeightCost cost_of(const MatmulKernel& k, const CpuCosts& u) const override {
+    if (kHalves) return {2, u.parts_widen, u.parts_of_halves};
     return {static_cast<double>(k.b_quantised->bits) / 8, u.parts_unpack, 1};
   }
-  std::string contract(const MatmulKernel& k, const Site& s) const override {
-    return fmt::format("int{} g{} {}", k.b_quantised->bits, k.b_quantised->group, GemmParts::contract(k, s));
-  }
-  std::string config(const loop::Kernel& kernel, const MatmulKernel& k, const Choice& c, Isa isa, const std::string& name) const override {
-    return unpack_config(kernel, k, gemm_config(k, c), 0, isa, name);
-  }
   Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
-    return max(unpack_scratch(k, g), GemmParts::scratch(k, g) + AOTC_GEMM_PARTS_ROOM);
-  }
-};
-
-/// A bf16 weight, whose numbers are one part each.
-class GemmHalfParts final : public OfFewBits<GemmParts> {
- public:
-  std::string_view name() const override { return "gemm_bf16w_parts"; }
-
- protected:
-  Fit takes_weight(const MatmulKernel& k) const override {
-    return k.b_quantised && k.b_quantised->bits == 16 ? fits_few_bits(k) : Fit{false, ""};
-  }
-  WeightCost cost_of(const MatmulKernel&, const CpuCosts& u) const override { return {2, u.parts_widen, u.parts_of_halves}; }
-  std::string contract(const MatmulKernel& k, const Site& s) const override { return "bf16w " + GemmParts::contract(k, s); }
-  Expr scratch(const MatmulKernel& k, const aotc_gemm_config& g) const override {
-    const Expr alone = gemm_scratch(g, k.k, 4, k.a.prologue.has_value(), false) + widened_bytes(true, DType::bf16);
-    return max(alone, GemmParts::scratch(k, g) + AOTC_GEMM_PARTS_ROOM);
+    return max(few_bits_scratch(k, g), this->GemmParts::scratch(k, g) + AOTC_GEMM_PARTS_ROOM);
   }
 };
 
@@ -182,8 +159,8 @@ class GemmHalfParts final : public OfFewBits<GemmParts> {
 
 const Form& gemm_parts() { return instance<GemmParts>(); }
 
-const Form& gemm_unpack_parts() { return instance<GemmUnpackParts>(); }
+const Form& gemm_unpack_parts() { return instance<GemmPartsOf<false>>(); }
 
-const Form& gemm_bf16w_parts() { return instance<GemmHalfParts>(); }
+const Form& gemm_bf16w_parts() { return instance<GemmPartsOf<true>>(); }
 
 }  // namespace aotc::forms::cpu

@@ -26,6 +26,15 @@ class LibraryForm : public FormOf<loop::LibraryKernel> {
     f.sizes = k.sizes;
     return f;
   }
+  /// That of one with a matrix a work unit, of so many multiply-adds each; a thread takes `least` matrices.
+  StepSpec step_of_matrices(const loop::LibraryKernel& k, const Site& s, const Expr& macs, const Expr& scratch_bytes, int least = 1) const {
+    StepSpec f = named_step(k);
+    f.work = k.sizes[0];
+    f.grain = grain_of(cpu_costs(s.machine).grain_macs / 4, macs, s.syms);
+    if (least > 1) f.grain = max(f.grain, least);
+    f.scratch_bytes = scratch_bytes;
+    return f;
+  }
 
  private:
   std::string_view algorithm_;

@@ -14,16 +14,13 @@ class SingularVectors final : public LibraryForm {
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f = named_step(k);
     const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
-    f.work = k.sizes[0];
-    f.grain = max(grain_of(cpu_costs(s.machine).grain_macs / 4, m * n * n * cpu_costs(s.machine).svd_row_macs, s.syms), AOTC_SVD_LANES);
     constexpr int64_t kKept = AOTC_SVD_SWEEPS_KEPT;
     // aotc_svd_scratch_bytes: where it is not known whether m is small, of both kinds
     const Expr large = (n + 2) * (m + 16) + n * (n + 16) + n * 6 + (n + 2 * kKept) * (4 * kKept), few = min(n, AOTC_SVD_SMALL);
     const Expr small = few * (min(m, AOTC_SVD_SMALL) + few) * AOTC_SVD_LANES;
-    f.scratch_bytes = m.is_const() && n.is_const() ? Expr(aotc_svd_scratch_bytes(*m.as_const(), *n.as_const())) : max(large, small) * 8;
-    return f;
+    const Expr scratch = m.is_const() && n.is_const() ? Expr(aotc_svd_scratch_bytes(*m.as_const(), *n.as_const())) : max(large, small) * 8;
+    return step_of_matrices(k, s, m * n * n * cpu_costs(s.machine).svd_row_macs, scratch, AOTC_SVD_LANES);
   }
   std::string config(const loop::Kernel&, const LibraryKernel& k, const Choice&, Isa, const std::string& name) const override {
     return ConfigText("aotc_svd_config", name).add("vectors", flag(k, Attr::vectors, true)).str();

@@ -16,12 +16,8 @@ class Cholesky final : public LibraryForm {
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f = named_step(k);
     const Expr& n = k.sizes.at(1);
-    f.work = k.sizes[0];
-    f.grain = grain_of(cpu_costs(s.machine).grain_macs / 4, n * n * n, s.syms);
-    f.scratch_bytes = n * (AOTC_CHOLESKY_COLUMNS * 8);
-    return f;
+    return step_of_matrices(k, s, n * n * n, n * (AOTC_CHOLESKY_COLUMNS * 8));
   }
 };
 
@@ -31,12 +27,8 @@ class LuFactors final : public LibraryForm {
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f = named_step(k);
     const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
-    f.work = k.sizes[0];
-    f.grain = max(grain_of(cpu_costs(s.machine).grain_macs / 4, m * n * min(m, n), s.syms), AOTC_LU_LANES);
-    f.scratch_bytes = AOTC_LU_SCRATCH_BYTES;
-    return f;
+    return step_of_matrices(k, s, m * n * min(m, n), AOTC_LU_SCRATCH_BYTES, AOTC_LU_LANES);
   }
 };
 
@@ -46,12 +38,8 @@ class QrFactors final : public LibraryForm {
 
  protected:
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f = named_step(k);
     const Expr &m = k.sizes.at(1), &n = k.sizes.at(2);
-    f.work = k.sizes[0];
-    f.grain = grain_of(cpu_costs(s.machine).grain_macs / 4, m * n * min(m, n) * 2, s.syms);
-    f.scratch_bytes = (m + 2 * AOTC_QR_PANEL) * (AOTC_QR_PANEL * 8);
-    return f;
+    return step_of_matrices(k, s, m * n * min(m, n) * 2, (m + 2 * AOTC_QR_PANEL) * (AOTC_QR_PANEL * 8));
   }
 };
 
