@@ -1,4 +1,4 @@
-#include "forms/fuse_puts.h"
+#include "forms/joining_passes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "forms/mates.h"
+#include "forms/joining_passes.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "forms/row_prologues.h"
+#include "forms/joining_passes.h"
 
 #include <algorithm>
 #include <optional>

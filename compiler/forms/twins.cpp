@@ -1,4 +1,4 @@
-#include "forms/twins.h"
+#include "forms/joining_passes.h"
 
 #include <algorithm>
 #include <map>

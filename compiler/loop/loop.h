@@ -113,7 +113,7 @@ struct Operand {
   /// The mirror image of an epilogue: outer = batch vars then the operand's row var, inner = its column var; one `operand` parameter, of
   /// the operands' dtype, written once, at row*columns+column. Params other than that are params of the contraction, same order. The
   /// kernel calls it on the pieces of the operand that it is about to pack, possibly several times for one element. Of a it may
-  /// hold reductions: then it computes whole rows (forms/row_prologues.h).
+  /// hold reductions: then it computes whole rows (forms/row_prologues.cpp).
   std::optional<LoopKernel> prologue;
 };
 

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "forms/fuse_puts.h"
-#include "forms/mates.h"
-#include "forms/row_prologues.h"
-#include "forms/twins.h"
+#include "forms/joining_passes.h"
 #include "plan/share_weights.h"
 #include "plan/slab_weights.h"
 

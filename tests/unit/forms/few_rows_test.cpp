@@ -5,12 +5,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "forms/fuse_puts.h"
+#include "forms/joining_passes.h"
 #include "forms/list.h"
-#include "forms/mates.h"
-#include "forms/row_prologues.h"
 #include "forms/rules.h"
-#include "forms/twins.h"
 #include "graph/interp.h"
 #include "graph/scalar.h"
 #include "graph/text.h"
