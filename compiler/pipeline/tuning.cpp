@@ -165,13 +165,13 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
   const std::string program = machine.traits().whole_programs ? alternatives_key(front_options, f) : "";
   const bool measures = measuring && o.tune_budget_s > 0;
   if (machine.traits().whole_programs) {
-    const search::AlternativesRecord* known = db.find_alternatives(program, hardware, library);
+    const search::AlternativesRecord* known = db.find_program<search::AlternativesRecord>(program, hardware, library);
     const double seconds = kAlternativesShare * o.tune_budget_s;
     if (known && (known->complete || !measures || known->seconds >= seconds)) {
       part.alternatives = *known;
     } else if (measures) {
       part.alternatives = measure_alternatives(front_options, f, *measuring, seconds, events);
-      db.put_alternatives(program, hardware, library, part.alternatives);
+      db.put_program(program, hardware, library, part.alternatives);
     } else {
       missing.push_back(
           {"alternatives of " + program, measuring ? "the time for measuring ran out" : "the tuning database does not have it"});
@@ -197,13 +197,13 @@ PartTuning tuned_decisions(const BuildOptions& o, FrontOptions& front_options, F
   if (const std::vector<search::Group> groups = machine.traits().whole_programs ? groups_of(decided, goal) : std::vector<search::Group>();
       !groups.empty()) {
     const std::string key = comparison_key(program, decided, goal);
-    const search::ComparisonRecord* known = db.find_comparison(key, hardware, library);
+    const search::ComparisonRecord* known = db.find_program<search::ComparisonRecord>(key, hardware, library);
     if (known && (known->complete || !measures)) {
       part.comparison = *known;
     } else if (measures) {
       part.comparison = measure_comparison(groups, decided, *measuring, std::max(comparison_s, o.tune_budget_s - spent()),
                                            known ? *known : search::ComparisonRecord(), events);
-      db.put_comparison(key, hardware, library, part.comparison);
+      db.put_program(key, hardware, library, part.comparison);
     } else {
       result.missing.push_back(
           {"comparison of " + key, measuring ? "the time for measuring ran out" : "the tuning database does not have it"});

@@ -390,14 +390,14 @@ void trade_accuracy(const loop::Module& module, const std::vector<SymTable>& sym
   const Jobs jobs = jobs_of(module, syms, options.goal);
   const std::string hardware = options.goal.str(), library = kernel_library_hash(), program = program_of(module, jobs, options);
   const bool measures = options.measurer && budget.left() > 0;
-  if (const Trades* known = db.find_trades(program, hardware, library); known && (known->complete || !measures))
+  if (const Trades* known = db.find_program<Trades>(program, hardware, library); known && (known->complete || !measures))
     if (std::optional<TuneResult> same = repeated(module, jobs, options.goal, *known, result)) {
       result = std::move(*same);
       return;
     }
   if (!measures) return;
   const std::vector<Chance> all = chances(module, jobs, options.goal, result.tuned);
-  if (!all.empty() && trade(module, syms, options, budget, all, result)) db.put_trades(program, hardware, library, result.trades);
+  if (!all.empty() && trade(module, syms, options, budget, all, result)) db.put_program(program, hardware, library, result.trades);
 }
 
 }  // namespace aotc::search

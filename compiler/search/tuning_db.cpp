@@ -23,103 +23,119 @@ namespace {
   throw Diagnostic(ExitCode::bad_input, Loc{path, where, {}, {}}, what).note("delete the file to start with an empty tuning database");
 }
 
-json trades_json(const Trades& t) {
-  json tried = json::array();
-  for (const Trade& x : t.tried)
-    tried.push_back({{"contract", x.contract},
-                     {"choice", forms::str(x.choice)},
-                     {"ns", x.ns},
-                     {"accurate_ns", x.accurate_ns},
-                     {"error", x.error},
-                     {"taken", x.taken},
-                     {"why", x.why}});
-  return {{"tried", tried}, {"error", t.error}, {"bound", t.bound}, {"complete", t.complete}};
+struct Member {
+  const char* name;
+  bool (json::*is)() const noexcept;
+};
+/// Throws Diagnostic unless r is an object with these; `what` says so.
+void require(const json& r, std::initializer_list<Member> members, const std::string& path, const std::string& where, const char* what) {
+  for (const auto& [name, is] : members)
+    if (!r.is_object() || !r.contains(name) || !(r[name].*is)()) malformed(path, where, what);
 }
-
-bool is(const json& r, const char* name, bool (json::*test)() const noexcept) {
-  return r.is_object() && r.contains(name) && (r[name].*test)();
-}
+constexpr auto kText = &json::is_string;
+constexpr auto kNumber = &json::is_number;
+constexpr auto kFlag = &json::is_boolean;
 
 /// Whether a choice that cannot be read is no fault: other kernels have other fields.
 bool of_another_library(const json& r) { return r["library"].get_ref<const std::string&>() != AOTC_KERNEL_LIBRARY_HASH; }
 
-/// Of one element of "trades"; none: of another kernel library's choices. Throws Diagnostic.
-std::optional<Trades> trades_of(const json& r, const std::string& path, const std::string& where) {
-  Trades t;
-  for (const char* name : {"program", "machine", "library"})
-    if (!is(r, name, &json::is_string)) malformed(path, where, fmt::format("has no {}", name));
-  if (!is(r, "error", &json::is_number) || !is(r, "bound", &json::is_number) || !is(r, "tried", &json::is_array))
-    malformed(path, where, "trades have error, bound and tried");
-  t.error = r["error"], t.bound = r["bound"];
-  if (r.contains("complete") && !r["complete"].is_boolean()) malformed(path, where, "complete is true or false");
-  t.complete = r.value("complete", true);
-  for (size_t i = 0; i < r["tried"].size(); ++i) {
-    const json& x = r["tried"][i];
-    const std::string at = fmt::format("{}.tried[{}]", where, i);
-    if (!is(x, "contract", &json::is_string) || !is(x, "choice", &json::is_string) || !is(x, "ns", &json::is_number) ||
-        !is(x, "accurate_ns", &json::is_number) || !is(x, "error", &json::is_number) || !is(x, "taken", &json::is_boolean) ||
-        !is(x, "why", &json::is_string))
-      malformed(path, at, "a trade has contract, choice, ns, accurate_ns, error, taken and why");
-    const auto choice = forms::parse_choice(x["choice"].get_ref<const std::string&>());
-    if (!choice && of_another_library(r)) return std::nullopt;
-    if (!choice) malformed(path, at + ".choice", choice.why());
-    t.tried.push_back({x["contract"], *choice, x["ns"], x["accurate_ns"], x["error"], x["taken"], x["why"]});
+/// How the list of a kind of record of whole programs is written: its name, an element of it, beside program, machine and library, and that
+/// element read. None: of another kernel library's choices. read throws Diagnostic.
+template <class Record>
+struct Written;
+
+template <>
+struct Written<Trades> {
+  static constexpr const char* kList = "trades";
+  static json json_of(const Trades& t) {
+    json tried = json::array();
+    for (const Trade& x : t.tried)
+      tried.push_back({{"contract", x.contract},
+                       {"choice", forms::str(x.choice)},
+                       {"ns", x.ns},
+                       {"accurate_ns", x.accurate_ns},
+                       {"error", x.error},
+                       {"taken", x.taken},
+                       {"why", x.why}});
+    return {{"tried", tried}, {"error", t.error}, {"bound", t.bound}, {"complete", t.complete}};
   }
-  return t;
-}
-
-json alternatives_json(const AlternativesRecord& a) {
-  json tried = json::array();
-  for (const AlternativesRecord::Tried& t : a.tried)
-    tried.push_back({{"name", t.name}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"taken", t.taken}, {"why", t.why}});
-  return {{"tried", tried}, {"complete", a.complete}, {"seconds", a.seconds}};
-}
-
-/// Of one element of "alternatives". Throws Diagnostic.
-AlternativesRecord alternatives_of(const json& r, const std::string& path, const std::string& where) {
-  AlternativesRecord a;
-  for (const char* name : {"program", "machine", "library"})
-    if (!is(r, name, &json::is_string)) malformed(path, where, fmt::format("has no {}", name));
-  if (!is(r, "tried", &json::is_array) || !is(r, "complete", &json::is_boolean) || !is(r, "seconds", &json::is_number))
-    malformed(path, where, "alternatives have tried, complete and seconds");
-  a.complete = r["complete"], a.seconds = r["seconds"];
-  for (size_t i = 0; i < r["tried"].size(); ++i) {
-    const json& t = r["tried"][i];
-    const std::string at = fmt::format("{}.tried[{}]", where, i);
-    if (!is(t, "name", &json::is_string) || !is(t, "ns", &json::is_number) || !is(t, "own_ns", &json::is_number) ||
-        !is(t, "taken", &json::is_boolean) || !is(t, "why", &json::is_string))
-      malformed(path, at, "an alternative has name, ns, own_ns, taken and why");
-    if (const auto known = Alternatives::parse(t["name"].get_ref<const std::string&>()); !known && !of_another_library(r))
-      malformed(path, at + ".name", known.why());
-    a.tried.push_back({t["name"], t["ns"], t["own_ns"], t["taken"], t["why"]});
+  static std::optional<Trades> read(const json& r, const std::string& path, const std::string& where) {
+    Trades t;
+    require(r, {{"error", kNumber}, {"bound", kNumber}, {"tried", &json::is_array}}, path, where, "trades have error, bound and tried");
+    t.error = r["error"], t.bound = r["bound"];
+    if (r.contains("complete")) require(r, {{"complete", kFlag}}, path, where, "complete is true or false");
+    t.complete = r.value("complete", true);
+    for (size_t i = 0; i < r["tried"].size(); ++i) {
+      const json& x = r["tried"][i];
+      const std::string at = fmt::format("{}.tried[{}]", where, i);
+      require(x,
+              {{"contract", kText},
+               {"choice", kText},
+               {"ns", kNumber},
+               {"accurate_ns", kNumber},
+               {"error", kNumber},
+               {"taken", kFlag},
+               {"why", kText}},
+              path, at, "a trade has contract, choice, ns, accurate_ns, error, taken and why");
+      const auto choice = forms::parse_choice(x["choice"].get_ref<const std::string&>());
+      if (!choice && of_another_library(r)) return std::nullopt;
+      if (!choice) malformed(path, at + ".choice", choice.why());
+      t.tried.push_back({x["contract"], *choice, x["ns"], x["accurate_ns"], x["error"], x["taken"], x["why"]});
+    }
+    return t;
   }
-  return a;
-}
+};
 
-json comparison_json(const ComparisonRecord& c) {
-  json tried = json::array();
-  for (const ComparisonRecord::Tried& t : c.tried)
-    tried.push_back({{"kept", t.kept}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"ratio", t.ratio}});
-  return {{"tried", tried}, {"kept", c.kept}, {"taken_back", c.taken_back}, {"complete", c.complete}};
-}
-
-/// Of one element of "comparisons". Throws Diagnostic.
-ComparisonRecord comparison_of(const json& r, const std::string& path, const std::string& where) {
-  ComparisonRecord c;
-  for (const char* name : {"program", "machine", "library", "kept", "taken_back"})
-    if (!is(r, name, &json::is_string)) malformed(path, where, fmt::format("has no {}", name));
-  if (!is(r, "tried", &json::is_array) || !is(r, "complete", &json::is_boolean))
-    malformed(path, where, "comparisons have tried and complete");
-  c.kept = r["kept"], c.taken_back = r["taken_back"], c.complete = r["complete"];
-  for (size_t i = 0; i < r["tried"].size(); ++i) {
-    const json& t = r["tried"][i];
-    if (!is(t, "kept", &json::is_string) || !is(t, "ns", &json::is_number) || !is(t, "own_ns", &json::is_number) ||
-        !is(t, "ratio", &json::is_number))
-      malformed(path, fmt::format("{}.tried[{}]", where, i), "a comparison has kept, ns, own_ns and ratio");
-    c.tried.push_back({t["kept"], t["ns"], t["own_ns"], t["ratio"]});
+template <>
+struct Written<AlternativesRecord> {
+  static constexpr const char* kList = "alternatives";
+  static json json_of(const AlternativesRecord& a) {
+    json tried = json::array();
+    for (const AlternativesRecord::Tried& t : a.tried)
+      tried.push_back({{"name", t.name}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"taken", t.taken}, {"why", t.why}});
+    return {{"tried", tried}, {"complete", a.complete}, {"seconds", a.seconds}};
   }
-  return c;
-}
+  static std::optional<AlternativesRecord> read(const json& r, const std::string& path, const std::string& where) {
+    AlternativesRecord a;
+    require(r, {{"tried", &json::is_array}, {"complete", kFlag}, {"seconds", kNumber}}, path, where,
+            "alternatives have tried, complete and seconds");
+    a.complete = r["complete"], a.seconds = r["seconds"];
+    for (size_t i = 0; i < r["tried"].size(); ++i) {
+      const json& t = r["tried"][i];
+      const std::string at = fmt::format("{}.tried[{}]", where, i);
+      require(t, {{"name", kText}, {"ns", kNumber}, {"own_ns", kNumber}, {"taken", kFlag}, {"why", kText}}, path, at,
+              "an alternative has name, ns, own_ns, taken and why");
+      if (const auto known = Alternatives::parse(t["name"].get_ref<const std::string&>()); !known && !of_another_library(r))
+        malformed(path, at + ".name", known.why());
+      a.tried.push_back({t["name"], t["ns"], t["own_ns"], t["taken"], t["why"]});
+    }
+    return a;
+  }
+};
+
+template <>
+struct Written<ComparisonRecord> {
+  static constexpr const char* kList = "comparisons";
+  static json json_of(const ComparisonRecord& c) {
+    json tried = json::array();
+    for (const ComparisonRecord::Tried& t : c.tried)
+      tried.push_back({{"kept", t.kept}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"ratio", t.ratio}});
+    return {{"tried", tried}, {"kept", c.kept}, {"taken_back", c.taken_back}, {"complete", c.complete}};
+  }
+  static std::optional<ComparisonRecord> read(const json& r, const std::string& path, const std::string& where) {
+    ComparisonRecord c;
+    for (const char* name : {"kept", "taken_back"}) require(r, {{name, kText}}, path, where, fmt::format("has no {}", name).c_str());
+    require(r, {{"tried", &json::is_array}, {"complete", kFlag}}, path, where, "comparisons have tried and complete");
+    c.kept = r["kept"], c.taken_back = r["taken_back"], c.complete = r["complete"];
+    for (size_t i = 0; i < r["tried"].size(); ++i) {
+      const json& t = r["tried"][i];
+      require(t, {{"kept", kText}, {"ns", kNumber}, {"own_ns", kNumber}, {"ratio", kNumber}}, path, fmt::format("{}.tried[{}]", where, i),
+              "a comparison has kept, ns, own_ns and ratio");
+      c.tried.push_back({t["kept"], t["ns"], t["own_ns"], t["ratio"]});
+    }
+    return c;
+  }
+};
 
 /// A list of the database, empty where it has none.
 const json& list_of(const json& db, const char* name, const std::string& path) {
@@ -149,13 +165,15 @@ TuningDb TuningDb::load(const std::string& path) {
   for (size_t i = 0; i < j["records"].size(); ++i) {
     const json& r = j["records"][i];
     const std::string where = fmt::format("$.records[{}]", i);
-    auto is = [&](const char* name, auto test) { return r.is_object() && r.contains(name) && test(r[name]); };
-    auto str = [](const json& x) { return x.is_string(); };
-    auto num = [](const json& x) { return x.is_number(); };
-    auto whole = [](const json& x) { return x.is_number_integer(); };
-    if (!is("contract", str) || !is("machine", str) || !is("library", str) || !is("choice", str) || !is("ns", num) ||
-        !is("default_ns", num) || !is("measured", whole))
-      malformed(path, where, "a record has contract, machine, library, choice, ns, default_ns and measured");
+    require(r,
+            {{"contract", kText},
+             {"machine", kText},
+             {"library", kText},
+             {"choice", kText},
+             {"ns", kNumber},
+             {"default_ns", kNumber},
+             {"measured", &json::is_number_integer}},
+            path, where, "a record has contract, machine, library, choice, ns, default_ns and measured");
     const auto choice = forms::parse_choice(r["choice"].get_ref<const std::string&>());
     if (!choice && of_another_library(r)) {
       db.others_[{r["contract"], r["machine"], r["library"]}] = r.dump();
@@ -164,31 +182,26 @@ TuningDb TuningDb::load(const std::string& path) {
     if (!choice) malformed(path, where + ".choice", choice.why());
     db.put(r["contract"], r["machine"], r["library"], {*choice, r["ns"], r["default_ns"], r["measured"]});
   }
-  const json& trades = list_of(j, "trades", path);
-  for (size_t i = 0; i < trades.size(); ++i) {
-    std::optional<Trades> t = trades_of(trades[i], path, fmt::format("$.trades[{}]", i));
-    if (t)
-      db.put_trades(trades[i]["program"], trades[i]["machine"], trades[i]["library"], std::move(*t));
-    else
-      db.other_trades_[{trades[i]["program"], trades[i]["machine"], trades[i]["library"]}] = trades[i].dump();
-  }
-  const json& alternatives = list_of(j, "alternatives", path);
-  for (size_t i = 0; i < alternatives.size(); ++i) {
-    const json& a = alternatives[i];
-    AlternativesRecord record = alternatives_of(a, path, fmt::format("$.alternatives[{}]", i));
-    db.put_alternatives(a["program"], a["machine"], a["library"], std::move(record));
-  }
-  const json& comparisons = list_of(j, "comparisons", path);
-  for (size_t i = 0; i < comparisons.size(); ++i) {
-    const json& c = comparisons[i];
-    ComparisonRecord record = comparison_of(c, path, fmt::format("$.comparisons[{}]", i));
-    db.put_comparison(c["program"], c["machine"], c["library"], std::move(record));
-  }
+  const auto read = [&]<class Record>(const Programs<Record>&) {
+    const char* name = Written<Record>::kList;
+    const json& list = list_of(j, name, path);
+    for (size_t i = 0; i < list.size(); ++i) {
+      const json& r = list[i];
+      const std::string where = fmt::format("$.{}[{}]", name, i);
+      for (const char* part : {"program", "machine", "library"})
+        require(r, {{part, kText}}, path, where, fmt::format("has no {}", part).c_str());
+      if (std::optional<Record> record = Written<Record>::read(r, path, where))
+        db.put_program(r["program"], r["machine"], r["library"], std::move(*record));
+      else
+        db.other_trades_[{r["program"], r["machine"], r["library"]}] = r.dump();
+    }
+  };
+  std::apply([&](const auto&... programs) { (read(programs), ...); }, db.programs_);
   return db;
 }
 
 void TuningDb::save(const std::string& path) const {
-  std::map<Key, json> records, trades;
+  std::map<Key, json> records;
   for (const auto& [key, text] : others_) records[key] = json::parse(text);
   for (const auto& [key, r] : records_)
     records[key] = {{"contract", std::get<0>(key)},
@@ -198,25 +211,20 @@ void TuningDb::save(const std::string& path) const {
                     {"ns", r.ns},
                     {"default_ns", r.default_ns},
                     {"measured", r.measured}};
-  for (const auto& [key, text] : other_trades_) trades[key] = json::parse(text);
-  for (const auto& [key, t] : trades_) {
-    json x = trades_json(t);
-    std::tie(x["program"], x["machine"], x["library"]) = key;
-    trades[key] = std::move(x);
-  }
   json all = {{"version", 2}, {"records", json::array()}};
   for (auto& [key, r] : records) all["records"].push_back(std::move(r));
-  for (auto& [key, t] : trades) all["trades"].push_back(std::move(t));
-  for (const auto& [key, a] : alternatives_) {
-    json x = alternatives_json(a);
-    std::tie(x["program"], x["machine"], x["library"]) = key;
-    all["alternatives"].push_back(std::move(x));
-  }
-  for (const auto& [key, c] : comparisons_) {
-    json x = comparison_json(c);
-    std::tie(x["program"], x["machine"], x["library"]) = key;
-    all["comparisons"].push_back(std::move(x));
-  }
+  const auto write = [&]<class Record>(const Programs<Record>& programs) {
+    std::map<Key, json> list;
+    if constexpr (std::is_same_v<Record, Trades>)
+      for (const auto& [key, text] : other_trades_) list[key] = json::parse(text);
+    for (const auto& [key, record] : programs) {
+      json x = Written<Record>::json_of(record);
+      std::tie(x["program"], x["machine"], x["library"]) = key;
+      list[key] = std::move(x);
+    }
+    for (auto& [key, x] : list) all[Written<Record>::kList].push_back(std::move(x));
+  };
+  std::apply([&](const auto&... programs) { (write(programs), ...); }, programs_);
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
   {
     std::ofstream out(aside);
@@ -238,42 +246,13 @@ const TuningRecord* TuningDb::find(const std::string& contract, const std::strin
   return it == records_.end() ? nullptr : &it->second;
 }
 
-void TuningDb::put_trades(const std::string& program, const std::string& machine, const std::string& library, Trades trades) {
-  trades_[{program, machine, library}] = std::move(trades);
-}
-
-const Trades* TuningDb::find_trades(const std::string& program, const std::string& machine, const std::string& library) const {
-  const auto it = trades_.find({program, machine, library});
-  return it == trades_.end() ? nullptr : &it->second;
-}
-
-void TuningDb::put_alternatives(const std::string& program, const std::string& machine, const std::string& library,
-                                AlternativesRecord record) {
-  alternatives_[{program, machine, library}] = std::move(record);
-}
-
-const AlternativesRecord* TuningDb::find_alternatives(const std::string& program, const std::string& machine,
-                                                      const std::string& library) const {
-  const auto it = alternatives_.find({program, machine, library});
-  return it == alternatives_.end() ? nullptr : &it->second;
-}
-
-void TuningDb::put_comparison(const std::string& program, const std::string& machine, const std::string& library, ComparisonRecord record) {
-  comparisons_[{program, machine, library}] = std::move(record);
-}
-
-const ComparisonRecord* TuningDb::find_comparison(const std::string& program, const std::string& machine,
-                                                  const std::string& library) const {
-  const auto it = comparisons_.find({program, machine, library});
-  return it == comparisons_.end() ? nullptr : &it->second;
-}
-
 void TuningDb::merge(const TuningDb& other) {
   others_.insert(other.others_.begin(), other.others_.end());
   other_trades_.insert(other.other_trades_.begin(), other.other_trades_.end());
-  for (const auto& [key, trades] : other.trades_) trades_.try_emplace(key, trades);
-  for (const auto& [key, record] : other.alternatives_) alternatives_.try_emplace(key, record);
-  for (const auto& [key, record] : other.comparisons_) comparisons_.try_emplace(key, record);
+  const auto add = [&]<class Record>(const Programs<Record>& programs) {
+    for (const auto& [key, record] : programs) std::get<Programs<Record>>(programs_).try_emplace(key, record);
+  };
+  std::apply([&](const auto&... programs) { (add(programs), ...); }, other.programs_);
   for (const auto& [key, record] : other.records_) put(std::get<0>(key), std::get<1>(key), std::get<2>(key), record);
 }
 

@@ -72,23 +72,26 @@ class TuningDb {
   void merge(const TuningDb& other);
   void put(const std::string& contract, const std::string& machine, const std::string& library, TuningRecord record);
   const TuningRecord* find(const std::string& contract, const std::string& machine, const std::string& library) const;
-  /// The latest judgement of a program stays.
-  void put_trades(const std::string& program, const std::string& machine, const std::string& library, Trades trades);
-  const Trades* find_trades(const std::string& program, const std::string& machine, const std::string& library) const;
-  /// The latest measurement of a program stays.
-  void put_alternatives(const std::string& program, const std::string& machine, const std::string& library, AlternativesRecord record);
-  const AlternativesRecord* find_alternatives(const std::string& program, const std::string& machine, const std::string& library) const;
-  /// The latest comparison of a program stays; `program` names what was decided for it as well.
-  void put_comparison(const std::string& program, const std::string& machine, const std::string& library, ComparisonRecord record);
-  const ComparisonRecord* find_comparison(const std::string& program, const std::string& machine, const std::string& library) const;
+  /// What was found of a whole program: Trades, an AlternativesRecord, or a ComparisonRecord, for which `program` names what was decided,
+  /// too. The latest stays.
+  template <class Record>
+  void put_program(const std::string& program, const std::string& machine, const std::string& library, Record record) {
+    std::get<Programs<Record>>(programs_)[{program, machine, library}] = std::move(record);
+  }
+  template <class Record>
+  const Record* find_program(const std::string& program, const std::string& machine, const std::string& library) const {
+    const auto& of = std::get<Programs<Record>>(programs_);
+    const auto it = of.find({program, machine, library});
+    return it == of.end() ? nullptr : &it->second;
+  }
   size_t size() const { return records_.size() + others_.size(); }
 
  private:
   using Key = std::tuple<std::string, std::string, std::string>;  // contract, machine (Goal::str), library
   std::map<Key, TuningRecord> records_;
-  std::map<Key, Trades> trades_;                      // program, machine, library
-  std::map<Key, AlternativesRecord> alternatives_;    // program, machine, library
-  std::map<Key, ComparisonRecord> comparisons_;       // program, machine, library
+  template <class Record>
+  using Programs = std::map<Key, Record>;  // program, machine, library
+  std::tuple<Programs<Trades>, Programs<AlternativesRecord>, Programs<ComparisonRecord>> programs_;
   std::map<Key, std::string> others_, other_trades_;  // as JSON: of other kernel libraries, with choices that cannot be read here
 };
 

@@ -130,12 +130,12 @@ TEST_CASE("records of alternatives go through the tuning database", "[search]") 
   r.tried = {{"stores_far", 500, 1000, true, "the whole is faster with it"}, {"strips_low", 1001, 1000, false, "it was not faster"}};
   r.complete = false, r.seconds = 1.5;
   TuningDb db, other;
-  db.put_alternatives("p", "m", kernel_library_hash(), r);
+  db.put_program("p", "m", kernel_library_hash(), r);
   db.save(path);
   other.merge(TuningDb::load(path));
-  REQUIRE(other.find_alternatives("p", "m", kernel_library_hash()));
-  CHECK(*other.find_alternatives("p", "m", kernel_library_hash()) == r);
-  CHECK_FALSE(other.find_alternatives("q", "m", kernel_library_hash()));
+  REQUIRE(other.find_program<AlternativesRecord>("p", "m", kernel_library_hash()));
+  CHECK(*other.find_program<AlternativesRecord>("p", "m", kernel_library_hash()) == r);
+  CHECK_FALSE(other.find_program<AlternativesRecord>("q", "m", kernel_library_hash()));
   std::ifstream in(path);
   std::string text((std::istreambuf_iterator<char>(in)), {});
   text.replace(text.find("strips_low"), 10, "rows_inverted");

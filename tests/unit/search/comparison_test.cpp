@@ -126,12 +126,12 @@ TEST_CASE("records of comparisons go through the tuning database", "[search]") {
   r.tried = {{"kernels weights", 1010, 1000, 1.01}, {"kernels", 900, 1000, 0.9}};
   r.kept = "kernels", r.taken_back = "weights", r.complete = false;
   TuningDb db, other;
-  db.put_comparison("p", "m", kernel_library_hash(), r);
+  db.put_program("p", "m", kernel_library_hash(), r);
   db.save(path);
   other.merge(TuningDb::load(path));
-  REQUIRE(other.find_comparison("p", "m", kernel_library_hash()));
-  CHECK(*other.find_comparison("p", "m", kernel_library_hash()) == r);
-  CHECK_FALSE(other.find_comparison("q", "m", kernel_library_hash()));
+  REQUIRE(other.find_program<ComparisonRecord>("p", "m", kernel_library_hash()));
+  CHECK(*other.find_program<ComparisonRecord>("p", "m", kernel_library_hash()) == r);
+  CHECK_FALSE(other.find_program<ComparisonRecord>("q", "m", kernel_library_hash()));
   std::filesystem::remove(path);
 }
 
