@@ -276,8 +276,7 @@ bool GraphReader::inline_rounds(const ControlFlow& f, Scope& s) {
   if (!symbols_.table().proves_le(1, rounds->number))
     p_.guards.push_back({ShapeGuard::Kind::le, 1, rounds->number, fmt::format("{} has rows to go over", f.head.name)});
   const auto made = [&](const std::string& suffix, TensorMeta type) { return own(f.head.name, suffix, std::move(type)); };
-  std::string number;
-  if (open) { number = as_tensor(f.head, f.head.name, "rounds", rounds->number, DType::i64).name; }
+  const std::string number = open ? as_tensor(f.head, f.head.name, "rounds", rounds->number, DType::i64).name : std::string();
   std::vector<TensorList> stacked(f.results.size() - carried.size());
   std::vector<Arg> begun;  // what the round before began with
   for (int64_t i = 0; i < rounds->most; ++i) {
