@@ -15,9 +15,7 @@ namespace {
 
 std::string head(const AttentionKernel& k, const std::string& symbol, const std::vector<SymId>& symbols, const char* header,
                  size_t maps = 0) {
-  size_t n_ptr = 0;
-  for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
-  return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, n_ptr, symbols.size(), maps);
+  return fmt::format("#include \"{}\"\n", header) + argument_struct(symbol, k.params, symbols.size(), maps);
 }
 
 /// The problem as the variable p; sizes that `syms` says are fixed are written as numbers. takes_share: the kernel multiplies queries with

@@ -12,13 +12,6 @@ using loop::Operand;
 
 namespace {
 
-template <class Kernel>
-size_t pointers(const Kernel& k) {
-  size_t n = 0;
-  for (const loop::Param& p : k.params) n += loop::takes_argument(p.role);
-  return n;
-}
-
 std::string tile_type(const SimtTile& t, DType acc, const std::string& symbol) {
   return fmt::format("typedef SimtTile<{}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(acc), t.block_m, t.block_n, t.block_k, t.thread_m,
                      t.thread_n, symbol);
@@ -32,7 +25,7 @@ class Matmul {
 
   std::string emit() {
     std::string out = k_.runs ? "#include \"runs.cuh\"\n" : "";
-    out += "#include \"simt.cuh\"\n" + argument_struct(symbol_, pointers(k_), symbols_.size());
+    out += "#include \"simt.cuh\"\n" + argument_struct(symbol_, k_.params, symbols_.size());
     const std::string args = symbol_ + "_args";
     for (size_t s = 0; s < k_.segments.size(); ++s)
       out += epilogue_functor(k_.segments[s].epilogue, k_.acc, fmt::format("{}_epilogue{}", symbol_, s), args, symbols_);
@@ -97,7 +90,7 @@ class Conv {
   Conv(const ConvKernel& k, const std::string& symbol) : k_(k), symbol_(symbol), symbols_(size_symbols(k)) {}
 
   std::string head() const {
-    std::string out = "#include \"conv.cuh\"\n" + argument_struct(symbol_, pointers(k_), symbols_.size());
+    std::string out = "#include \"conv.cuh\"\n" + argument_struct(symbol_, k_.params, symbols_.size());
     out += epilogue_functor(k_.epilogue, k_.acc, symbol_ + "_epilogue", symbol_ + "_args", symbols_);
     int64_t taps = 1;
     for (int64_t n : k_.kernel) taps *= n;

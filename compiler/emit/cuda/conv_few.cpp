@@ -11,9 +11,7 @@ using loop::ConvKernel;
 
 std::string emit_conv_few(const ConvKernel& k, const FewTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
-  size_t n_ptr = 0;
-  for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
-  std::string out = "#include \"conv_few.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size());
+  std::string out = "#include \"conv_few.cuh\"\n" + argument_struct(symbol, k.params, symbols.size());
   out += epilogue_struct(conv_rows_epilogue(k), symbol + "_epilogue", symbol + "_args", symbols, true);
   out += wgmma_instruction(symbol + "_instruction", k.in, t.cols, OperandOrder::along_k, OperandOrder::along_k, false);
   out += fmt::format("struct {}_shape {{\n  static constexpr int channels = {};\n", symbol, t.channels);

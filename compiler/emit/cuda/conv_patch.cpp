@@ -10,9 +10,7 @@ using loop::ConvKernel;
 
 std::string emit_conv_patch(const ConvKernel& k, const PatchTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
-  size_t n_ptr = 0;
-  for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
-  std::string out = "#include \"conv_patch.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size());
+  std::string out = "#include \"conv_patch.cuh\"\n" + argument_struct(symbol, k.params, symbols.size());
   out += epilogue_struct(conv_rows_epilogue(k), symbol + "_epilogue", symbol + "_args", symbols, true);
   out += fmt::format(
       "struct {}_shape {{\n  static constexpr int rank = {}, groups = {}, channels = {}, outputs = {}, cols = {}, products = {};\n"

@@ -41,9 +41,7 @@ int64_t conv_wgmma_channels(const ConvKernel& k) {
 std::string emit_conv_wgmma(const ConvKernel& k, const WgmmaTile& t, const std::string& symbol) {
   const std::vector<SymId> symbols = size_symbols(k);
   const auto expr = [&](const Expr& e) { return size_text(e, k.syms); };
-  size_t n_ptr = 0;
-  for (const loop::Param& p : k.params) n_ptr += loop::takes_argument(p.role);
-  std::string out = "#include \"conv_wgmma.cuh\"\n" + argument_struct(symbol, n_ptr, symbols.size(), 2);
+  std::string out = "#include \"conv_wgmma.cuh\"\n" + argument_struct(symbol, k.params, symbols.size(), 2);
   out += epilogue_struct(conv_rows_epilogue(k), symbol + "_epilogue", symbol + "_args", symbols, true);
   out += wgmma_instruction(symbol + "_instruction", k.in, t.cols, OperandOrder::along_k, OperandOrder::along_k, t.products > 1);
   int64_t taps = 1;

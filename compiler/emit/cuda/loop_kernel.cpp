@@ -1,5 +1,6 @@
 #include "emit/cuda/loop_kernel.h"
 
+#include <algorithm>
 #include <set>
 
 #include "emit/cuda/code.h"
@@ -25,6 +26,11 @@ std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_si
   const std::string maps = n_maps ? fmt::format(" TensorMap map[{}];", n_maps) : "";
   return fmt::format("struct {}_args {{ int* fault; void* scratch; void* ptr[{}]; i64 size[{}];{} }};\n", kernel, n_ptr ? n_ptr : 1,
                      n_size ? n_size : 1, maps);
+}
+
+std::string argument_struct(const std::string& kernel, const IdVec<loop::ParamId, loop::Param>& params, size_t n_size, size_t n_maps) {
+  const auto pointers = std::count_if(params.begin(), params.end(), [](const loop::Param& p) { return loop::takes_argument(p.role); });
+  return argument_struct(kernel, static_cast<size_t>(pointers), n_size, n_maps);
 }
 
 std::string LoopEmitter::emit() {

@@ -22,4 +22,6 @@ int neighbours_of_scan(int64_t extent, int threads);
 
 /// "struct NAME_args { int* fault; void* scratch; void* ptr[2]; i64 size[1]; };", with "TensorMap map[2];" at its end where there are maps.
 std::string argument_struct(const std::string& kernel, size_t n_ptr, size_t n_size, size_t n_maps = 0);
+/// The same with a pointer for each of the parameters that is an argument.
+std::string argument_struct(const std::string& kernel, const IdVec<loop::ParamId, loop::Param>& params, size_t n_size, size_t n_maps = 0);
 }  // namespace aotc::emit::cuda

@@ -18,9 +18,7 @@ class Emitter {
       : k_(k), tile_(tile), symbol_(symbol), symbols_(size_symbols(k)) {}
 
   std::string emit() {
-    size_t n_ptr = 0;
-    for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
-    std::string out = (k_.runs ? "#include \"runs.cuh\"\n" : "") + argument_struct(symbol_, n_ptr, symbols_.size());
+    std::string out = (k_.runs ? "#include \"runs.cuh\"\n" : "") + argument_struct(symbol_, k_.params, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, false);
     if (k_.b.prologue) out += prologue_functor(*k_.b.prologue, k_.in, symbol_ + "_b", symbol_ + "_args", symbols_);
     out += fmt::format("typedef GemmTile<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}> {}_tile;\n", c_type(k_.in), tile_.block_m, tile_.block_n,

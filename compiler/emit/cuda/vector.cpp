@@ -19,10 +19,8 @@ class Emitter {
 
   std::string emit() {
     AOTC_CHECK(!k_.b.prologue, "{}: vector.cuh takes operand b from memory only", k_.name);
-    size_t pointers = 0;
-    for (const loop::Param& p : k_.params) pointers += loop::takes_argument(p.role);
     std::string out = k_.runs ? "#include \"runs.cuh\"\n" : "";
-    out += "#include \"vector.cuh\"\n" + argument_struct(symbol_, pointers, symbols_.size());
+    out += "#include \"vector.cuh\"\n" + argument_struct(symbol_, k_.params, symbols_.size());
     for (size_t s = 0; s < k_.segments.size(); ++s)
       out += epilogue_functor(k_.segments[s].epilogue, k_.acc, segments_.epilogue(s), symbol_ + "_args", symbols_, true);
     out += segments_.structs();

@@ -22,9 +22,7 @@ class Emitter {
 
   std::string emit() {
     AOTC_CHECK(!k_.a.prologue && (few_bits() || !k_.b.prologue), "{}: wgmma.cuh takes operands from memory only", k_.name);
-    size_t n_ptr = 0;
-    for (const loop::Param& p : k_.params) n_ptr += loop::takes_argument(p.role);
-    std::string out = "#include \"wgmma.cuh\"\n" + argument_struct(symbol_, n_ptr, symbols_.size(), k_.twin ? 3 : 2);
+    std::string out = "#include \"wgmma.cuh\"\n" + argument_struct(symbol_, k_.params, symbols_.size(), k_.twin ? 3 : 2);
     for (size_t s = 0; s < k_.segments.size(); ++s) out += epilogue_struct(k_, s, symbol_, symbols_, true);
     const OperandOrder left = tile_.swap ? b_ : a_, right = tile_.swap ? a_ : b_;
     out += wgmma_instruction(symbol_ + "_instruction", k_.in, tile_.cols, left, right, tile_.products > 1 || few_bits()) + problem();

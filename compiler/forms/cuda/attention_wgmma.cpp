@@ -120,7 +120,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
         for (int resident : {1, 2, 3}) {
           if (resident > 1 && groups > 1) continue;
           Tile t{step, groups, groups > 1 ? 4 : static_cast<int>(std::min<int64_t>(2, (keys + step - 1) / step)), resident};
-          const int64_t most = groups > 1 ? kSharedBytes : kSharedOfProcessor / resident - kSharedOfDriver;
+          const int64_t most = shared_of(resident);
           while (t.stages > 1 && tile_of(t, k).smem_bytes() > most) --t.stages;
           all.push_back(estimate(t, k, s));
         }
@@ -160,7 +160,7 @@ class Wgmma final : public FormOf<AttentionKernel> {
     const int channels = shape.head_dim + shape.v_dim, held = shape.keys * 3 / 4 + (shape.v_dim + 7) / 8 * 4;
     const int most = shape.groups == 3 ? 160 : shape.groups == 2 ? (shape.bytes ? 232 : 240) : std::min(255, 512 / shape.resident / 8 * 8);
     if (held + (shape.groups == 3 ? 32 : 40) > most) r.fit = refuse("{} registers for scores, weights and sums, of {}", held, most);
-    const int64_t shared = shape.groups > 1 ? kSharedBytes : kSharedOfProcessor / shape.resident - kSharedOfDriver;
+    const int64_t shared = shared_of(shape.groups > 1 ? 1 : shape.resident);
     if (shape.smem_bytes() > shared) r.fit = refuse("{} bytes of shared memory, {} is the most", shape.smem_bytes(), shared);
     const double tiles = static_cast<double>(at_least_one(tiles_of(k, shape), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
     const double blocks = std::max(1.0, std::ceil(keys * (k.causal ? u.wa_causal : k.shown ? kShown : 1) / shape.keys));

@@ -68,7 +68,7 @@ class Few final : public FormOf<ConvKernel> {
       for (const int stages : {3, 2, 1}) {
         const FewChoice c{stages, resident};
         const FewTile t = tile_of(k, c);
-        if ((t.cols > 64 && resident > 1) || (t.smem_bytes() + kSharedOfDriver) * resident > kSharedOfProcessor) continue;
+        if ((t.cols > 64 && resident > 1) || t.smem_bytes() > shared_of(resident)) continue;
         all.push_back({pack(*this, c), Fit::yes(), cost_ns(k, t, s)});
       }
     if (all.empty()) return {{pack(*this, FewChoice{}), refuse("weights and a patch do not fit shared memory"), 0}};

@@ -130,7 +130,7 @@ class Patch final : public FormOf<ConvKernel> {
   static int registers_of(const PatchTile& t) { return t.pixels() / 64 * (t.cols / 2 + 1) + products_of(t) * t.cols / 4 + 52; }
   static int resident_of(const PatchTile& t, const Machine& m) {
     const GpuCosts& u = gpu_costs(m);
-    const int64_t by_memory = (m.shared_bytes + kSharedOfDriver) / (t.smem_bytes() + kSharedOfDriver);
+    const int64_t by_memory = (m.shared_bytes + u.shared_of_driver) / (t.smem_bytes() + u.shared_of_driver);
     const int64_t by_registers = u.registers / (int64_t{PatchTile::kThreads} * ((registers_of(t) + 7) / 8 * 8));
     return static_cast<int>(std::clamp<int64_t>(std::min(by_memory, by_registers), 1, 6));
   }

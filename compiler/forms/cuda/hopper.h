@@ -1,12 +1,19 @@
 #pragma once
 // What the forms that use Hopper's own instructions have in common: limits of a block, strides that tensor maps take.
+#include "base/uarch.h"
 #include "forms/cuda/common.h"
 
 namespace aotc::forms::cuda {
 
-inline constexpr int64_t kSharedBytes = 227 << 10;  ///< the most of one block, and
-inline constexpr int64_t kSharedOfProcessor = 228 << 10,
-                         kSharedOfDriver = 1 << 10;  ///< of all blocks of a processor, with what each takes beside
+/// The most bytes of shared memory of each of so many blocks of a processor; how many blocks of so many bytes one has.
+inline int64_t shared_of(int64_t blocks) {
+  const GpuCosts& u = uarch_of_sm(90).gpu;
+  return u.shared_of_processor / blocks - u.shared_of_driver;
+}
+inline int64_t blocks_with(int64_t bytes) {
+  const GpuCosts& u = uarch_of_sm(90).gpu;
+  return u.shared_of_processor / (bytes + u.shared_of_driver);
+}
 inline constexpr int64_t kMapAlign = 16;
 
 inline bool takes_stride(const Expr& elements, DType t, const SymTable& syms) {

@@ -1,16 +1,13 @@
 // Sorting of values of at most 32 bits by digits of their keys (kernels/cuda/sort_dealt.cuh): few long lines, by all processors, two
 // launches a digit.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "emit/cuda/code.h"
 #include "emit/cuda/functor.h"
 #include "emit/cuda/library.h"
-#include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
-#include "forms/cuda/simt_tile.h"
-#include "forms/library_attrs.h"
+#include "forms/cuda/sort_form.h"
 #include "forms/repeated.h"
 
 namespace aotc::forms::cuda {
@@ -18,8 +15,6 @@ namespace aotc::forms::cuda {
 using loop::LibraryKernel;
 
 namespace {
-
-constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 
 struct Piece {
   int threads = 1024, each = 1;
@@ -32,26 +27,23 @@ struct Piece {
 
 constexpr Piece kPieces[] = {{256, 4}, {512, 2}, {1024, 1}, {512, 4}, {1024, 2}, {1024, 4}};
 
-class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
+class SortDealt final : public SortForm<Piece>, public Repeated {
  public:
   std::string_view name() const override { return "cuda_sort_dealt"; }
-  std::span<const Field> fields() const override { return fields_of<Piece>(); }
   Fit legal(const Choice& c) const override {
     return std::has_single_bit(static_cast<unsigned>(unpack<Piece>(c).threads)) ? Fit::yes() : refuse("threads are a power of two");
   }
-  int launches(const loop::Kernel& k, const Choice&) const override { return 2 * passes(std::get<LibraryKernel>(k)); }
+  int launches(const loop::Kernel& k, const Choice&) const override {
+    return 2 * digits_of(std::get<LibraryKernel>(k).params.begin()->dtype);
+  }
 
  protected:
-  Fit fits(const LibraryKernel& k, const Site& s) const override {
-    if (k.algorithm != "sort") return {false, ""};
-    const DType t = k.params.begin()->dtype;
-    if (dtype_bytes(t) > 4) return refuse("{} and an index are more than 64 bits", dtype_name(t));
-    if (s.syms.interval(s.syms.simplify(k.sizes[1])).max > INT32_MAX) return refuse("an index may have more than 32 bits");
-    return Fit::yes();
+  Fit takes(const LibraryKernel& k, const Site& s) const override {
+    return longest(k, s) > INT32_MAX ? refuse("an index may have more than 32 bits") : Fit::yes();
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto n = static_cast<double>(at_least_one(k.sizes[1], s));
-    const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
+    const double lines = lines_of(k, s);
     const GpuCosts& u = gpu_costs(s.machine);
     std::vector<Candidate> all;
     for (const Piece& p : kPieces) {
@@ -59,7 +51,8 @@ class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
       const double room = std::max(1.0, u.dealt_threads / p.threads), blocks = lines * pieces / s.machine.cores;  // of one processor
       const double rounds = whole_rounds(blocks, room), together = std::min(room, std::max(1.0, std::ceil(blocks)));
       const double deal = u.dealt_rank * static_cast<double>(p.entries()) / 128 * together + u.dealt_count * pieces * kDigits / p.threads;
-      all.push_back({pack(*this, p), Fit::yes(), u.launch + passes(k) * 2 * (u.dealt_launch + rounds * (u.dealt_begin + deal / 2))});
+      all.push_back({pack(*this, p), Fit::yes(),
+                     u.launch + digits_of(k.params.begin()->dtype) * 2 * (u.dealt_launch + rounds * (u.dealt_begin + deal / 2))});
     }
     return all;
   }
@@ -74,7 +67,6 @@ class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
     f.scratch_bytes = lines * (2 * 8 * k.sizes[1] + 4 * kDigits * pieces);
     return f;
   }
-  std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
   std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
     using emit::cuda::pointer;
     const Piece p = unpack<Piece>(c);
@@ -85,11 +77,6 @@ class SortDealt final : public FormOf<LibraryKernel>, public Repeated {
                                           emit::cuda::wait_first(), emit::cuda::c_type(t), flag(k, Attr::descending, false), p.threads,
                                           p.each, pointer(t, 0), pointer(t, 1, true), pointer(DType::i64, 2, true), k.sizes.size()));
   }
-
- private:
-  /// As LowestKeyBit of the kernel.
-  static int lowest_bit(DType t) { return t == DType::bf16 ? 16 : t == DType::f16 ? 13 : 0; }
-  static int passes(const LibraryKernel& k) { return (32 - lowest_bit(k.params.begin()->dtype) + kDigitBits - 1) / kDigitBits; }
 };
 
 }  // namespace

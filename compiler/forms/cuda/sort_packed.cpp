@@ -1,14 +1,9 @@
 // Sorting of values of at most 32 bits (kernels/cuda/sort_packed.cuh): keys and indices as one word, a block or a cluster a line.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
-#include "emit/cuda/code.h"
-#include "emit/cuda/library.h"
-#include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
-#include "forms/cuda/simt_tile.h"
-#include "forms/library_attrs.h"
+#include "forms/cuda/sort_form.h"
 
 namespace aotc::forms::cuda {
 
@@ -24,28 +19,17 @@ struct Pieces {
     return kRows;
   }
   int64_t piece() const { return int64_t{threads} * each; }
+  int64_t shared_bytes() const { return piece() * 8; }
 };
 
-class SortPacked final : public FormOf<LibraryKernel> {
+class SortPacked final : public SortByBlocks<Pieces> {
  public:
   std::string_view name() const override { return "cuda_sort_packed"; }
-  std::span<const Field> fields() const override { return fields_of<Pieces>(); }
-  Fit legal(const Choice& c) const override {
-    const Pieces p = unpack<Pieces>(c);
-    const bool powers = std::has_single_bit(static_cast<unsigned>(p.threads)) && std::has_single_bit(static_cast<unsigned>(p.blocks));
-    return powers ? Fit::yes() : refuse("threads and blocks are powers of two");
-  }
 
  protected:
-  Fit fits(const LibraryKernel& k, const Site&) const override {
-    if (k.algorithm != "sort") return {false, ""};
-    const DType t = k.params.begin()->dtype;
-    if (t != DType::f64 && dtype_bytes(t) > 4) return refuse("{} and an index are more than 64 bits", dtype_name(t));
-    return t == DType::f64 ? refuse("float64 and an index are more than 64 bits") : Fit::yes();
-  }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const auto n = static_cast<double>(at_least_one(k.sizes[1], s));
-    const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
+    const double lines = lines_of(k, s);
     const GpuCosts& u = gpu_costs(s.machine);
     std::vector<Candidate> all;
     for (const auto& [threads, each] : {std::pair{32, 4}, {64, 4}, {128, 4}, {256, 4}, {512, 4}, {1024, 4}, {1024, 8}})
@@ -68,15 +52,6 @@ class SortPacked final : public FormOf<LibraryKernel> {
         all.push_back(std::move(c));
       }
     return all;
-  }
-  StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
-    const Pieces p = unpack<Pieces>(c);
-    return sort_step(k, p.threads, p.blocks, p.piece() * 8);
-  }
-  std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
-  std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    const Pieces p = unpack<Pieces>(c);
-    return sort_source("sort_packed", k, p.threads, p.each, p.blocks, symbol);
   }
 };
 

@@ -1,23 +1,16 @@
 // Sorting of values of at most 32 bits by digits of their keys (kernels/cuda/sort_radix.cuh): a block or a cluster a line, which it holds
 // whole.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
-#include "emit/cuda/code.h"
-#include "emit/cuda/library.h"
-#include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
-#include "forms/cuda/simt_tile.h"
-#include "forms/library_attrs.h"
+#include "forms/cuda/sort_form.h"
 
 namespace aotc::forms::cuda {
 
 using loop::LibraryKernel;
 
 namespace {
-
-constexpr int kDigits = 256;
 
 struct Deal {
   int threads = 256, each = 4, blocks = 1;
@@ -46,21 +39,12 @@ Fit runs_on(const Machine& m, const Deal& p) {
   return Fit::yes();
 }
 
-class SortRadix final : public FormOf<LibraryKernel> {
+class SortRadix final : public SortByBlocks<Deal> {
  public:
   std::string_view name() const override { return "cuda_sort_radix"; }
-  std::span<const Field> fields() const override { return fields_of<Deal>(); }
-  Fit legal(const Choice& c) const override {
-    const Deal p = unpack<Deal>(c);
-    const bool powers = std::has_single_bit(static_cast<unsigned>(p.threads)) && std::has_single_bit(static_cast<unsigned>(p.blocks));
-    return powers ? Fit::yes() : refuse("threads and blocks are powers of two");
-  }
 
  protected:
-  Fit fits(const LibraryKernel& k, const Site& s) const override {
-    if (k.algorithm != "sort") return {false, ""};
-    const DType t = k.params.begin()->dtype;
-    if (dtype_bytes(t) > 4) return refuse("{} and an index are more than 64 bits", dtype_name(t));
+  Fit takes(const LibraryKernel& k, const Site& s) const override {
     int64_t held = 0;
     for (const Deal& p : deals())
       if (runs_on(s.machine, p)) held = std::max(held, p.entries());
@@ -70,9 +54,9 @@ class SortRadix final : public FormOf<LibraryKernel> {
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
     const int64_t most = longest(k, s);
-    const double lines = static_cast<double>(at_least_one(k.sizes[0] * k.sizes[2], s));
+    const double lines = lines_of(k, s);
     const GpuCosts& u = gpu_costs(s.machine);
-    const double passes = std::ceil((32 - lowest_bit(k.params.begin()->dtype)) / 8.0);
+    const int passes = digits_of(k.params.begin()->dtype);
     std::vector<Candidate> all;
     for (const Deal& p : deals()) {
       Candidate c{pack(*this, p), runs_on(s.machine, p), 0};
@@ -85,20 +69,6 @@ class SortRadix final : public FormOf<LibraryKernel> {
     }
     return all;
   }
-  StepSpec step(const LibraryKernel& k, const Site&, const Choice& c) const override {
-    const Deal p = unpack<Deal>(c);
-    return sort_step(k, p.threads, p.blocks, p.shared_bytes());
-  }
-  std::string contract(const LibraryKernel& k, const Site& s) const override { return sort_contract(k, s); }
-  std::string source(const LibraryKernel& k, const Site&, const Choice& c, const std::string& symbol) const override {
-    const Deal p = unpack<Deal>(c);
-    return sort_source("sort_radix", k, p.threads, p.each, p.blocks, symbol);
-  }
-
- private:
-  static int64_t longest(const LibraryKernel& k, const Site& s) { return s.syms.interval(s.syms.simplify(k.sizes[1])).max; }
-  /// As LowestKeyBit of the kernel.
-  static int lowest_bit(DType t) { return t == DType::bf16 ? 16 : t == DType::f16 ? 13 : 0; }
 };
 
 }  // namespace

@@ -141,7 +141,7 @@ class Wgmma final : public FormOf<MatmulKernel> {
   }
   using FormOf::takes_runs;
   /// The table of runs lies beside the tile's memory; blocks that share k have one tile each.
-  static bool takes_runs(const WgmmaTile& t) { return t.split == 1 && t.smem_bytes() + 8 * (kMostRunsInTable + 1) <= kSharedBytes; }
+  static bool takes_runs(const WgmmaTile& t) { return t.split == 1 && t.smem_bytes() + 8 * (kMostRunsInTable + 1) <= shared_of(1); }
   /// Whether the right operand is a weight in two parts.
   bool stored() const { return products_ > 1 && !apart_; }
   WgmmaTile::Apart taken_apart(const MatmulKernel& k, const SymTable& syms) const {

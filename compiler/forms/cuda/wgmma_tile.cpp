@@ -48,7 +48,7 @@ constexpr int sums_of_thread(const WgmmaTile& t) { return t.warp_m / 64 * t.cols
 /// A tile with as many stages as there is room for; small ones leave room for a second block.
 WgmmaTile with_stages(WgmmaTile t) {
   t.resident = t.groups > 1 ? 1 : std::max(2, t.resident);
-  const int64_t most = t.groups > 1 ? kSharedBytes : kSharedOfProcessor / t.resident - kSharedOfDriver;
+  const int64_t most = shared_of(t.resident);
   t.stages = 8;
   while (t.stages > 2 && t.smem_bytes() > most) --t.stages;
   // Warpgroups that finish a tile together read its operands then: they find them in the first cache where the ring leaves it room.
@@ -88,7 +88,7 @@ Fit legal_wgmma(const WgmmaTile& t) {
     return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
   if (t.sums_bytes() > t.stages * t.stage_bytes())
     return refuse("split: the sums are {} bytes, the ring has {}", t.sums_bytes(), t.stages * t.stage_bytes());
-  if (t.smem_bytes() > kSharedBytes) return refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), kSharedBytes);
+  if (t.smem_bytes() > shared_of(1)) return refuse("{} bytes of shared memory, {} is the most", t.smem_bytes(), shared_of(1));
   return Fit::yes();
 }
 
@@ -98,9 +98,7 @@ int64_t WgmmaWork::tiles(const WgmmaTile& t) const {
   return n * ceil_div(m, t.m_tile()) * batch;
 }
 
-int64_t wgmma_resident(const WgmmaTile& t) {
-  return std::max<int64_t>(1, std::min<int64_t>(t.resident, kSharedOfProcessor / (t.smem_bytes() + kSharedOfDriver)));
-}
+int64_t wgmma_resident(const WgmmaTile& t) { return std::max<int64_t>(1, std::min<int64_t>(t.resident, blocks_with(t.smem_bytes()))); }
 
 StepSpec wgmma_step(StepSpec step, const Expr& tiles, const WgmmaTile& t, const Machine& m) {
   step.block[0] = t.threads();
@@ -221,7 +219,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double memory = weights / (static_cast<double>(m.bytes_per_ns) * u.wg_memory);
   const double computed = std::pow(std::pow(multiply, u.wg_both) + std::pow(copy, u.wg_both), 1 / u.wg_both);
   const double streamed = std::pow(std::pow(computed, u.wg_hidden) + std::pow(memory, u.wg_hidden), 1 / u.wg_hidden);
-  const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > kSharedOfProcessor / 2 - kSharedOfDriver;
+  const bool alone = w.m <= 64 && w.b_constant && t.smem_bytes() > shared_of(2);
   const double empty = 1 - std::min(1.0, static_cast<double>(w.m) / t.m_tile());
   return (u.wg_start + u.wg_round * rounds + streamed + finish + share) * (1 + u.wg_empty * empty) *
              (t.cols == 160 && !t.left_bits ? u.wg_of_160 : 1) +
