@@ -158,48 +158,59 @@ template <int Threads> AOTC_DI int count_before(int v, int& all, int* warp_sums)
   return earlier + sum - v;
 }
 
+// Of keys [first, end) of a line, the one that is the need-th from the highest on, digit by digit; then `need` of its equals are among those.
+// counts: 256 and two more.
+template <class Key, int Threads, class T> AOTC_DI u64 last_key(const T* from, i64 inner, i64 first, i64 end, int& need, int* counts) {
+  u64 key = 0, decided = 0;
+  for (int shift = Key::bits - 8; shift >= 0; shift -= 8) {
+    for (int d = threadIdx.x; d < 256; d += Threads) counts[d] = 0;
+    __syncthreads();
+    for (i64 i = first + threadIdx.x; i < end; i += Threads) {
+      const u64 own = Key::of(from[i * inner]);
+      if ((own & decided) == key) atomicAdd(&counts[static_cast<int>(own >> shift) & 255], 1);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      int d = 255, above = 0;
+      for (; d > 0 && above + counts[d] < need; --d) above += counts[d];
+      counts[256] = d, counts[257] = above;
+    }
+    __syncthreads();
+    need -= counts[257];
+    key |= static_cast<u64>(counts[256]) << shift, decided |= 255ull << shift;
+  }
+  return key;
+}
+
+// put(place, i) for each key that is better than `key`, and for the first `need` of its equals, k together.
+template <class Key, int Threads, class T, class Put>
+AOTC_DI void put_best(const T* from, i64 inner, i64 first, i64 end, u64 key, int need, i64 k, int* warp_sums, const Put& put) {
+  int better = 0, equal = 0;
+  for (i64 i0 = first; i0 < end; i0 += Threads) {
+    const i64 i = i0 + threadIdx.x;
+    const u64 own = i < end ? Key::of(from[i * inner]) : 0;
+    const bool is_better = i < end && own > key, is_equal = i < end && own == key;
+    int all_better, all_equal;
+    const int b = better + count_before<Threads>(is_better, all_better, warp_sums), e = equal + count_before<Threads>(is_equal, all_equal, warp_sums);
+    const i64 place = is_better ? b : is_equal && e < need ? k - need + e : -1;
+    if (place >= 0) put(place, i);
+    better += all_better, equal += all_equal;
+  }
+}
+
 // The k best of each line, in order: the key of the last one digit by digit, then those that are better and the first of its equals.
 template <class T, bool Largest, int Threads>
 AOTC_DI void topk_lines(const T* x, T* values, i64* indices, i64 outer, i64 n, i64 inner, i64 k) {
   typedef RadixKey<T, Largest> Key;
-  __shared__ int counts[256], warp_sums[Threads / 32];
-  __shared__ int chosen, better_than;
+  __shared__ int counts[258], warp_sums[Threads / 32];
   if (k <= 0) return;
   for (i64 line = blockIdx.x; line < outer * inner; line += gridDim.x) {
     const T* const from = x + line / inner * n * inner + line % inner;
     const i64 to = line / inner * k * inner + line % inner;
-    u64 key = 0, decided = 0;
     int need = static_cast<int>(k);
-    for (int shift = Key::bits - 8; shift >= 0; shift -= 8) {
-      for (int d = threadIdx.x; d < 256; d += Threads) counts[d] = 0;
-      __syncthreads();
-      for (i64 i = threadIdx.x; i < n; i += Threads) {
-        const u64 own = Key::of(from[i * inner]);
-        if ((own & decided) == key) atomicAdd(&counts[static_cast<int>(own >> shift) & 255], 1);
-      }
-      __syncthreads();
-      if (threadIdx.x == 0) {
-        int d = 255, above = 0;
-        for (; d > 0 && above + counts[d] < need; --d) above += counts[d];
-        chosen = d, better_than = above;
-      }
-      __syncthreads();
-      need -= better_than;
-      key |= static_cast<u64>(chosen) << shift, decided |= 255ull << shift;
-    }
-    // `need` of the equals are taken.
-    int better = 0, equal = 0;
-    for (i64 i0 = 0; i0 < n; i0 += Threads) {
-      const i64 i = i0 + threadIdx.x;
-      const T v = from[(i < n ? i : 0) * inner];
-      const u64 own = Key::of(v);
-      const bool is_better = i < n && own > key, is_equal = i < n && own == key;
-      int all_better, all_equal;
-      const int b = better + count_before<Threads>(is_better, all_better, warp_sums), e = equal + count_before<Threads>(is_equal, all_equal, warp_sums);
-      const i64 place = is_better ? b : is_equal && e < need ? k - need + e : -1;
-      if (place >= 0) values[to + place * inner] = v, indices[to + place * inner] = i;
-      better += all_better, equal += all_equal;
-    }
+    const u64 key = last_key<Key, Threads>(from, inner, 0, n, need, counts);
+    put_best<Key, Threads>(from, inner, 0, n, key, need, k, warp_sums,
+                           [&](i64 place, i64 i) { values[to + place * inner] = from[i * inner], indices[to + place * inner] = i; });
     __syncthreads();
     sort_run(Entries<T, i64>{values + to, indices + to, inner}, k, Largest, BlockTeam());
   }

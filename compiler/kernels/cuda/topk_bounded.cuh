@@ -38,8 +38,8 @@ AOTC_DI void topk_bounded(const T* x, T* values, i64* indices, i64 outer, i64 n,
   extern __shared__ __align__(16) char shared[];
   u64* const keys = reinterpret_cast<u64*>(shared);
   i64* const places = reinterpret_cast<i64*>(keys + kTopkRoom);
-  int *const counts = reinterpret_cast<int*>(places + kTopkRoom), *const warp_sums = counts + 256;
-  int &count = warp_sums[32], &chosen = warp_sums[33], &better_than = warp_sums[34];
+  int *const counts = reinterpret_cast<int*>(places + kTopkRoom), *const warp_sums = counts + 258;
+  int& count = warp_sums[32];
   constexpr int blocks = has_clusters ? Blocks : 1;
   if (k <= 0 || (!has_clusters && blockIdx.x % Blocks != 0)) return;
   const int rank = blocks > 1 ? blockIdx.x % blocks : 0;
@@ -71,36 +71,9 @@ AOTC_DI void topk_bounded(const T* x, T* values, i64* indices, i64 outer, i64 n,
     __syncthreads();
     int n_best = count;
     if (n_best > kTopkRoom) {  // many equals: the key of the last one digit by digit, then what is better, and the first of its equals
-      u64 key = 0, decided = 0;
       int need = static_cast<int>(want);
-      for (int shift = Key::bits - 8; shift >= 0; shift -= 8) {
-        for (int d = threadIdx.x; d < 256; d += Threads) counts[d] = 0;
-        __syncthreads();
-        for (i64 i = first + threadIdx.x; i < end; i += Threads) {
-          const u64 own = Key::of(from[i * inner]);
-          if ((own & decided) == key) atomicAdd(&counts[static_cast<int>(own >> shift) & 255], 1);
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-          int d = 255, above = 0;
-          for (; d > 0 && above + counts[d] < need; --d) above += counts[d];
-          chosen = d, better_than = above;
-        }
-        __syncthreads();
-        need -= better_than;
-        key |= static_cast<u64>(chosen) << shift, decided |= 255ull << shift;
-      }
-      int better = 0, equal = 0;
-      for (i64 i0 = first; i0 < end; i0 += Threads) {
-        const i64 i = i0 + threadIdx.x;
-        const u64 own = i < end ? Key::of(from[i * inner]) : 0;
-        const bool is_better = i < end && own > key, is_equal = i < end && own == key;
-        int all_better, all_equal;
-        const int b = better + count_before<Threads>(is_better, all_better, warp_sums), e = equal + count_before<Threads>(is_equal, all_equal, warp_sums);
-        const i64 place = is_better ? b : is_equal && e < need ? want - need + e : -1;
-        if (place >= 0) keys[place] = own, places[place] = i;
-        better += all_better, equal += all_equal;
-      }
+      const u64 key = last_key<Key, Threads>(from, inner, first, end, need, counts);
+      put_best<Key, Threads>(from, inner, first, end, key, need, want, warp_sums, [&](i64 place, i64 i) { keys[place] = Key::of(from[i * inner]), places[place] = i; });
       n_best = static_cast<int>(want);
       __syncthreads();
     }
