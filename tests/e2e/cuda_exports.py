@@ -3,7 +3,6 @@ and inputs on cuda:0 (device fields of tensors, arguments, autocast regions) mus
 
     cuda_exports.py --aotc BIN --work DIR
 """
-import argparse
 import json
 import os
 import subprocess
@@ -13,6 +12,8 @@ import zipfile
 
 import torch
 from torch import nn
+
+import arguments
 
 
 class Devices(nn.Module):
@@ -104,12 +105,7 @@ def check(o, name):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse(names="names")
     failed = 0
     for name in o.names or CASES:
         try:

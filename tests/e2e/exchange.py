@@ -4,7 +4,6 @@ bit, with the other's weights file. What is another program is refused, and the 
 
     exchange.py --aotc BIN --work DIR
 """
-import argparse
 import glob
 import json
 import os
@@ -19,6 +18,7 @@ from torch import nn
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, here)
+import arguments
 import run_models
 from json_schema import validate
 import thirds
@@ -330,12 +330,7 @@ TESTS = {"mlp": lambda c: one_program_other_values(c, "mlp"), "convs": lambda c:
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("tests", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse(names="tests")
     for name in o.tests or thirds.some(TESTS, "tests of weights that are exchanged"):
         torch.manual_seed(0)
         TESTS[name](Case(o))

@@ -3,7 +3,6 @@ run; what is refused, and what the refusal says.
 
     found_sizes.py --aotc BIN --work DIR
 """
-import argparse
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ import torch
 from torch.export import Dim
 
 sys.path.insert(0, os.path.dirname(__file__))
+import arguments
 from models import Fn
 from run_models import MODELS, export, sh
 import thirds
@@ -280,12 +280,7 @@ def check_refusals(o):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse(names="names")
     failed = 0
     cases = {name: (lambda name=name: check(o, name)) for name in FOUND}
     cases.update(conditions=lambda: check_conditions(o), stated=lambda: check_stated(o), branches=lambda: check_branches(o), other_sizes=lambda: check_other_sizes_than_fp64(o), abi=lambda: check_abi(o), refusals=lambda: check_refusals(o))

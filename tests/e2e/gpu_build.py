@@ -3,7 +3,6 @@ bytes twice, are shown by inspect and explain, and their probe refuses politely.
 
     gpu_build.py --aotc BIN --work DIR --gate LINK_GATE [case ...]
 """
-import argparse
 import glob
 import json
 import os
@@ -13,6 +12,7 @@ import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(here, "..", "gpu"))
+import arguments
 import make_cases
 from binding import Artifact, Failure
 
@@ -104,14 +104,8 @@ def several_precisions(o):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--gate", required=True)
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
+    o = arguments.parse("gate", names="names")
     o.out, o.sm, o.keep = o.work, "sm_90a", False
-    os.makedirs(o.work, exist_ok=True)
     os.environ.setdefault("VIRTUAL_ENV", sys.prefix)  # where aotc looks for NVRTC
     failed = 0
     for name in o.names or CASES:

@@ -3,7 +3,6 @@ the artifact of the same program for CPUs writes, and attention gives what that 
 
     gpu_kv_cache.py --aotc BIN --work DIR --driver DIR_OF_LIBCUDA [--cxx CXX] [name ...]
 """
-import argparse
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import torch.nn.functional as F
 
 here = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [here, os.path.join(os.path.dirname(here), "gpu")]
+import arguments
 import kv_cache
 import emulate
 import thirds
@@ -85,14 +85,7 @@ class Test:
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--driver", required=True)
-    p.add_argument("--cxx", default="c++")
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse("driver", names="names", cxx="c++")
     if os.environ.get("LD_LIBRARY_PATH") != o.driver:  # which the loader reads as a process starts
         env = dict(os.environ, LD_LIBRARY_PATH=o.driver, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))
         sys.exit(subprocess.run([sys.executable, os.path.realpath(__file__), *sys.argv[1:]], env=env).returncode)

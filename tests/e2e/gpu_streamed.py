@@ -4,7 +4,6 @@ Exits with 77 (skipped) where NVRTC is not installed.
 
     gpu_streamed.py --aotc BIN --work DIR --driver DIR_OF_LIBCUDA
 """
-import argparse
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from torch import nn
 
 here = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [here, os.path.join(os.path.dirname(here), "gpu")]
+import arguments
 import run_models
 from gpu_weights import Runner
 
@@ -125,13 +125,7 @@ def swapped(r):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--driver", required=True)
-    p.add_argument("--cxx", default="c++")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse("driver", cxx="c++")
     r = Runner(o)
     decoder(r, "f32", torch.float32, "sm_90")
     decoder(r, "bf16", torch.bfloat16, "sm_90a")

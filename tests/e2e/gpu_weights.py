@@ -4,7 +4,6 @@ those that are named. Exits with 77 (skipped) where NVRTC is not installed.
 
     gpu_weights.py --aotc BIN --work DIR --driver DIR_OF_LIBCUDA [name ...]
 """
-import argparse
 import copy
 import json
 import os
@@ -17,6 +16,7 @@ from torch import nn
 
 here = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [here, os.path.join(os.path.dirname(here), "gpu")]
+import arguments
 import run_models
 from models_quantised import WeightsOfBytes
 import emulate
@@ -285,14 +285,7 @@ def refusals(r):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--driver", required=True)
-    p.add_argument("--cxx", default="c++")
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse("driver", names="names", cxx="c++")
     r = Runner(o)
     parts = {"refusals": refusals, "infinite": infinite, "other_weights": other_weights, "exported_bytes": exported_bytes}
     for name in o.names or [*parts, *thirds.some(list(CASES), "weights of few bits on GPUs"), *thirds.some(list(LAYERS), "layers of few bits on GPUs")]:

@@ -3,7 +3,6 @@ memory, with exit 3 or 4 and a message that says what was too much (or, where th
 
     hostile.py --aotc BIN --work DIR [--only NAME]
 """
-import argparse
 import json
 import os
 import re
@@ -15,6 +14,7 @@ import time
 import zipfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import arguments
 import thirds
 
 MEMORY = 4 << 30  # of addresses, LibTorch among them
@@ -303,12 +303,7 @@ def check(o, name, args, so, codes, says):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--only", default="")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse(only="")
     failed = 0
     so = os.path.join(o.work, "out.so")
     made = {name: what for name, *what in cases()}

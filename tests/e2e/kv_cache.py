@@ -5,7 +5,6 @@
 On GPUs: gpu_kv_cache.py. After each run every row of the cache is compared with the rule: codes and scales of what eager's layer makes, from the artifact's own cache before it. A number that lies
 within the noise of its type between two codes may have either. Outputs are eager's with the artifact's cache, so that such a number spoils nothing after it.
 """
-import argparse
 import ctypes as c
 import json
 import os
@@ -19,6 +18,7 @@ import torch.nn.functional as F
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(here, "..", "gpu"), os.path.join(here, "..")]
+import arguments
 import binding
 import thirds
 
@@ -293,11 +293,7 @@ def refusals(aotc, work):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse()
     refusals(o.aotc, o.work)
     memory_reused(o.aotc, o.work)
     for kind, stored, dtype in thirds.some(COMBINATIONS, "combinations of a cache's kind and types", always=ALWAYS):

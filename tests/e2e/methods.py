@@ -4,7 +4,6 @@ why and names the methods.
 
     methods.py --aotc BIN --work DIR --cc CC --include RUNTIME_INCLUDE
 """
-import argparse
 import json
 import os
 import subprocess
@@ -16,6 +15,7 @@ from torch import nn
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, here)
+import arguments
 import run_models
 
 LENGTH, VOCABULARY, WIDTH, HEADS, LAYERS = 48, 8000, 256, 4, 3
@@ -315,15 +315,8 @@ def package(o):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--cc", default="cc")
-    p.add_argument("--cpu", default="avx2")
-    p.add_argument("parts", nargs="*")
-    o = p.parse_args()
+    o = arguments.parse(names="parts", cc="cc", cpu="avx2")
     o.aotc, o.work = os.path.abspath(o.aotc), os.path.abspath(o.work)
-    os.makedirs(o.work, exist_ok=True)
     for part in (decoder, verify, verbs, names_and_states, unrelated, package):
         if not o.parts or part.__name__ in o.parts:
             part(o)

@@ -5,7 +5,9 @@ torch 2.11 says of the states of an LSTM of fixed sizes, where oneDNN has the la
 the sizes of all that follows from that; of the places and counts of equal rows that they have the rows' type, and of sums of weights that they are integers. Such archives are made here of
 today's by writing that into their text.
 """
-import argparse, json, os, subprocess, sys, warnings, zipfile
+import json, os, subprocess, sys, warnings, zipfile
+
+import arguments
 
 warnings.filterwarnings("ignore")
 
@@ -94,13 +96,9 @@ def built(o, so, path):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
+    o = arguments.parse()
     import torch
 
-    os.makedirs(o.work, exist_ok=True)
     faults = 0
     ep = torch.export.export(equal_rows(torch), (torch.randint(0, 3, (6, 2)).float(),))
     plain, path, so = (os.path.join(o.work, f"rows{end}") for end in (".plain.pt2", ".pt2", ".so"))

@@ -3,7 +3,6 @@ by the first input that has them, states by the module and the attribute. In the
 
     names.py --aotc BIN --work DIR
 """
-import argparse
 import collections
 import dataclasses
 import json
@@ -19,6 +18,7 @@ import torch.nn as nn
 from torch.utils import _pytree as pytree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+import arguments
 import binding
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -248,12 +248,7 @@ def check(o, name):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse(names="names")
     for name in o.names or thirds.some(CASES, "programs whose names are compared"):
         check(o, name)
         print(f"{name}: ok", flush=True)

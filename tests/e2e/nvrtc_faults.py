@@ -2,7 +2,6 @@
 
     nvrtc_faults.py --aotc BIN --fake LIBRARY --work DIR
 """
-import argparse
 import glob
 import json
 import os
@@ -12,6 +11,8 @@ import subprocess
 import time
 
 from cli_bench import PT2, TOOLCHAIN, Bench
+
+import arguments
 
 KERNEL, FORM, TEXT = "linear_gelu", "cuda_vector", "vector.cuh"  # a product of few rows, and what the code of its form alone includes
 WHY = "NVRTC 12.99 crashed (Segmentation fault)"
@@ -98,11 +99,7 @@ def interrupted(b):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--fake", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
+    o = arguments.parse("fake")
     for test in (another_form, no_other_form, refused_code, never_ends, interrupted):
         b = Bench(o.aotc, None, os.path.join(o.work, test.__name__))
         b.env["AOTC_NVRTC"] = o.fake

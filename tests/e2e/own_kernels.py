@@ -3,7 +3,6 @@ objects and static libraries; what is refused, with its exit code, its place and
 
     own_kernels.py --aotc BIN --work DIR --include RUNTIME_INCLUDE
 """
-import argparse
 import concurrent.futures
 import ctypes
 import glob
@@ -17,6 +16,7 @@ import torch
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(here, ".."))
+import arguments
 import thirds
 
 root = os.path.abspath(os.path.join(here, "..", ".."))
@@ -377,11 +377,7 @@ def refusals(o, work, kinds):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--include", required=True)
-    o = p.parse_args()
+    o = arguments.parse("include")
     shutil.rmtree(o.work, ignore_errors=True)
     os.makedirs(o.work)
     os.environ.setdefault("VIRTUAL_ENV", sys.prefix)

@@ -2,7 +2,6 @@
 
 Every distribution against the exact one (Kolmogorov and Smirnov's distance, chi-square of counts; the seed is fixed, so a result never changes), what is
 independent of what, runs that follow each other, two contexts, the seed written and the state reset."""
-import argparse
 import ctypes
 import math
 import os
@@ -16,6 +15,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+import arguments
 import binding
 
 N = 1 << 17
@@ -58,11 +58,7 @@ def state(context, value=None):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse()
     path = os.path.join(o.work, "sampler")
     args = torch.ones(N), torch.tensor([0.1, 0.4, 0.0, 0.3, 0.2])
     torch.export.save(torch.export.export(Sampler(), args, strict=False), path + ".pt2")

@@ -4,7 +4,6 @@ the generated header as C and C++, the same bytes twice; the text of every stage
 
     run_models.py --aotc BIN --work DIR --gate LINK_GATE --filetests BIN [name ...]
 """
-import argparse
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import arguments
 import thirds
 from json_schema import validate
 from models import DECOMPOSED, EXPLAINED, MODELS, STORED_ONCE, TRAIN_MODE
@@ -124,14 +124,7 @@ def check(o, name):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("--gate", default="")
-    p.add_argument("--filetests", default="")
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse(names="names", gate="", filetests="")
     failed = []
     names = o.names or thirds.some(MODELS, "models", 9)
     for name in names:

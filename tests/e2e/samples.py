@@ -2,7 +2,6 @@
 
     samples.py --aotc BIN --work DIR
 """
-import argparse
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ import sys
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.join(here, "..", "..")
 sys.path.insert(0, here)
+import arguments
 import run_models
 import torch
 
@@ -80,11 +80,7 @@ def encrypted_weights(o):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse()
     pt2, so = os.path.join(o.work, "mlp.pt2"), os.path.join(o.work, "mlp.so")
     run_models.export("mlp_dynamic", pt2)
     run_models.sh(o.aotc, "build", pt2, "-o", so, "--quiet")

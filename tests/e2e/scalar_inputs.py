@@ -3,7 +3,6 @@ range, and constants are told of.
 
     scalar_inputs.py --aotc BIN --work DIR
 """
-import argparse
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(HERE, "..", "gpu")]
+import arguments
 import binding
 from run_exact import Session, equal
 
@@ -128,11 +128,7 @@ def unbounded(o):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse()
     failed = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

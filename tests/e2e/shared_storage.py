@@ -3,7 +3,6 @@ states hold, resets; that verify passes, and sees a state that lost its other na
 
     shared_storage.py --aotc BIN --work DIR
 """
-import argparse
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ import torch
 import torch.nn as nn
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu"))
+import arguments
 import binding
 
 CASES = []
@@ -371,11 +371,7 @@ def check_parameters(o):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse()
     for check in (check_runs, check_verify, check_parameters):
         check(o)
         print(f"{check.__name__}: ok")

@@ -3,7 +3,6 @@ the artifact gives what ep.module() gives, or it refuses the size and the build 
 
     short_slices.py --aotc BIN --work DIR
 """
-import argparse
 import os
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import torch.nn.functional as F
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(HERE, "..", "gpu")]
+import arguments
 import binding
 from run_exact import Session
 
@@ -75,11 +75,7 @@ def check(o, k, f, whole):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse()
     torch.manual_seed(1)
     failed = 0
     with warnings.catch_warnings(), torch.no_grad():

@@ -3,7 +3,6 @@ are as small as they say; what is refused says why. A third of the cases a commi
 
     stored_weights.py --aotc BIN --work DIR [name ...]
 """
-import argparse
 import copy
 import json
 import os
@@ -15,6 +14,7 @@ from torch import nn
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, here)
+import arguments
 import run_models
 import thirds
 
@@ -245,12 +245,7 @@ def refusals(o):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    p.add_argument("names", nargs="*")
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse(names="names")
     o.exported = set()
     isas, tests = native(o.aotc), {}
     for name in cases():

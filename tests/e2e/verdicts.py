@@ -2,7 +2,6 @@
 
     verdicts.py --aotc BIN --work DIR
 """
-import argparse
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from torch import nn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import arguments
 import thirds
 
 
@@ -132,11 +132,7 @@ def examples(t):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--aotc", required=True)
-    p.add_argument("--work", required=True)
-    o = p.parse_args()
-    os.makedirs(o.work, exist_ok=True)
+    o = arguments.parse()
     torch.manual_seed(3)
     t = Tool(o)
     tests = {"overflow of float16": lambda: overflow(t, torch.float16, 300.0), "overflow of bfloat16": lambda: overflow(t, torch.bfloat16, 1e25),

@@ -1,16 +1,14 @@
 """What tests of the command line that take --aotc and --work have in common."""
-import argparse
 import os
+
+import arguments
 
 
 class WorkFolder:
     """The folder of a test, emptied, and the aotc that it is about; called with a name, the path of that file in it."""
 
     def __init__(self):
-        p = argparse.ArgumentParser()
-        p.add_argument("--aotc", required=True)
-        p.add_argument("--work", required=True)
-        o = p.parse_args()
+        o = arguments.parse()
         self.aotc, self.dir = o.aotc, o.work
         os.makedirs(self.dir, exist_ok=True)
         for name in os.listdir(self.dir):
