@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "cli.h"
 #include "npy.h"
+#include "stored.h"
 
 namespace aotc::cli {
 namespace {
@@ -53,14 +54,7 @@ std::map<std::string, std::string> input_files(const Options& o, const Artifact&
 
 std::vector<HostTensor> read_inputs(const std::map<std::string, std::string>& files, const Artifact& artifact) {
   std::vector<HostTensor> tensors;
-  for (const Io& io : artifact.inputs()) {
-    const std::string& file = files.at(io.name);
-    HostTensor t = read_npy(file);
-    if (t.dtype != io.dtype)
-      throw Diagnostic(Loc{file, "", "", ""},
-                       fmt::format("holds {}; input '{}' is {}", dtype_name(t.dtype), io.name, dtype_name(io.dtype)));
-    tensors.push_back(std::move(t));
-  }
+  for (const Io& io : artifact.inputs()) tensors.push_back(read_input(files.at(io.name), io));
   return tensors;
 }
 

@@ -59,16 +59,15 @@ std::vector<NamedFile> stored_files(const Stored& stored) {
   return files;
 }
 
+HostTensor read_input(const std::string& file, const Io& io) {
+  HostTensor t = read_npy(file);
+  if (t.dtype == io.dtype) return t;
+  throw Diagnostic(Loc{file, "", "", ""}, fmt::format("holds {}; input '{}' is {}", dtype_name(t.dtype), io.name, dtype_name(io.dtype)));
+}
+
 std::vector<HostTensor> stored_inputs(const std::string& folder, const Artifact& artifact) {
   std::vector<HostTensor> inputs;
-  for (const Io& io : artifact.inputs()) {
-    const std::string path = stored_file(folder, io.name);
-    HostTensor t = read_npy(path);
-    if (t.dtype != io.dtype)
-      throw Diagnostic(Loc{path, "", "", ""},
-                       fmt::format("holds {}; input '{}' is {}", dtype_name(t.dtype), io.name, dtype_name(io.dtype)));
-    inputs.push_back(std::move(t));
-  }
+  for (const Io& io : artifact.inputs()) inputs.push_back(read_input(stored_file(folder, io.name), io));
   return inputs;
 }
 

@@ -27,7 +27,9 @@ void add_stored(CLI::App& app, Stored& stored, bool compares, const std::string&
 std::string stored_file(const std::string& folder, const std::string& name, const char* kind = "");
 /// What lies in its folders, for require_apart.
 std::vector<NamedFile> stored_files(const Stored& stored);
-/// Throws Diagnostic: no such file, another type than the input's.
+/// An input's values. Throws Diagnostic: no such file, another type than the input's.
+HostTensor read_input(const std::string& file, const Io& io);
+/// Of all inputs.
 std::vector<HostTensor> stored_inputs(const std::string& folder, const Artifact& artifact);
 
 /// Runs the artifact on the stored inputs, its tensors on the device, and compares. Throws Diagnostic (bad_input) where the expected

@@ -17,17 +17,13 @@ using nlohmann::json;
 
 constexpr const char* kArtifactType = "application/vnd.aotc.model.v1";
 
-bool ends_with(const std::string& name, std::string_view end) {
-  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
-}
-
 std::string media_type(const std::string& name) {
   if (name == kSignature) return "application/vnd.dev.sigstore.bundle.v0.3+json";
   if (name == kSbom) return "application/vnd.cyclonedx+json";
   if (name == kProvenance) return "application/vnd.in-toto+json";
-  if (ends_with(name, ".so")) return "application/vnd.aotc.model.artifact.v1";
-  if (ends_with(name, ".weights")) return "application/vnd.aotc.model.weights.v1";
-  if (ends_with(name, ".json")) return "application/json";
+  if (name.ends_with(".so")) return "application/vnd.aotc.model.artifact.v1";
+  if (name.ends_with(".weights")) return "application/vnd.aotc.model.weights.v1";
+  if (name.ends_with(".json")) return "application/json";
   return "text/plain";
 }
 

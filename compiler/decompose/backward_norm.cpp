@@ -1,13 +1,10 @@
 // Gradients of softmaxes and normalisations. Statistics and sums are in float32 for 16-bit floats.
 #include "decompose/families.h"
+#include "decompose/matrices.h"
 #include "decompose/reduction.h"
 
 namespace aotc::decompose {
 namespace {
-
-void set_as(Rule& r, size_t i, const T& v) {
-  if (r.wants(i)) r.set(i, v.to(r.meta_result(i).dtype));
-}
 
 template <bool log_form>
 void softmax(Rule& r) {
@@ -38,26 +35,18 @@ T kept(const T& v, const T& x, size_t normalised) {
   return v.to(x.dtype()).reshape(dims);
 }
 
-void layer_norm(Rule& r) {
+/// Of norms of rows; centred: of layer_norm, whose rows have a mean and a bias.
+template <bool centred>
+void of_rows(Rule& r) {
   const T x = tensor(r, "input").up(), g = tensor(r, "grad_out").to(x.dtype());
   const std::vector<Expr> shape = r.syms("normalized_shape");
   const int split = x.rank() - static_cast<int>(shape.size());
   const T scale = kept(tensor(r, "rstd"), x, shape.size());
-  const T unit = (x - kept(tensor(r, "mean"), x, shape.size())) * scale;
+  const T unit = (centred ? x - kept(tensor(r, "mean"), x, shape.size()) : x) * scale;
   const std::optional<T> w = opt_tensor(r, "weight");
-  set_as(r, 0, of_input(w ? g * w->to(g.dtype()) : g, unit, scale, dims_between(split, x.rank()), true));
+  set_as(r, 0, of_input(w ? g * w->to(g.dtype()) : g, unit, scale, dims_between(split, x.rank()), centred));
   set_as(r, 1, (g * unit).sum(dims_between(0, split), false));
-  set_as(r, 2, g.sum(dims_between(0, split), false));
-}
-
-void rms_norm(Rule& r) {
-  const T x = tensor(r, "input").up(), g = tensor(r, "grad_out").to(x.dtype());
-  const std::vector<Expr> shape = r.syms("normalized_shape");
-  const int split = x.rank() - static_cast<int>(shape.size());
-  const T scale = kept(tensor(r, "rstd"), x, shape.size()), unit = x * scale;
-  const std::optional<T> w = opt_tensor(r, "weight");
-  set_as(r, 0, of_input(w ? g * w->to(g.dtype()) : g, unit, scale, dims_between(split, x.rank()), false));
-  set_as(r, 1, (g * unit).sum(dims_between(0, split), false));
+  if (centred) set_as(r, 2, g.sum(dims_between(0, split), false));
 }
 
 void group_norm(Rule& r) {
@@ -114,10 +103,10 @@ void weight_norm(Rule& r) {
 }
 
 constexpr RuleRow kRows[] = {
-    {"aten._softmax_backward_data.default", softmax<false>}, {"aten._log_softmax_backward_data.default", softmax<true>},
-    {"aten.native_layer_norm_backward.default", layer_norm}, {"aten._fused_rms_norm_backward.default", rms_norm},
-    {"aten.native_group_norm_backward.default", group_norm}, {"aten.native_batch_norm_backward.default", batch_norm},
-    {"aten.batch_norm_backward.default", batch_norm},        {"aten._weight_norm_interface_backward.default", weight_norm},
+    {"aten._softmax_backward_data.default", softmax<false>},    {"aten._log_softmax_backward_data.default", softmax<true>},
+    {"aten.native_layer_norm_backward.default", of_rows<true>}, {"aten._fused_rms_norm_backward.default", of_rows<false>},
+    {"aten.native_group_norm_backward.default", group_norm},    {"aten.native_batch_norm_backward.default", batch_norm},
+    {"aten.batch_norm_backward.default", batch_norm},           {"aten._weight_norm_interface_backward.default", weight_norm},
 };
 }  // namespace
 

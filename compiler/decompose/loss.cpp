@@ -3,16 +3,11 @@
 
 #include "decompose/families.h"
 #include "decompose/indexing.h"
+#include "decompose/matrices.h"
 #include "decompose/reduction.h"
 
 namespace aotc::decompose {
 namespace {
-
-Ints all_dims(const T& x) {
-  Ints d;
-  for (int i = 0; i < x.rank(); ++i) d.push_back(i);
-  return d;
-}
 
 /// The floating type in which a loss is computed.
 DType sum_type(Rule& r) { return compute_type(float_type(r.meta_result().dtype)); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "decompose/matrices.h"
 #include "import/operands.h"
 
 namespace aotc::decompose {
@@ -128,9 +129,7 @@ void MapWalk::follow() {
   for (; rows_.checks < rows_.env.checks().size(); ++rows_.checks) {
     const Env::Check& c = rows_.env.checks()[rows_.checks];
     const T each(b_, maps_.value(rows_.graph, c.condition, rows_.made).value);
-    Ints all;
-    for (int d = 0; d < each.rank(); ++d) all.push_back(d);
-    env_.add({all.empty() ? each : each.reduce(ReduceKind::min, all, false), c.message});
+    env_.add({each.rank() == 0 ? each : each.reduce(ReduceKind::min, all_dims(each), false), c.message});
   }
 }
 

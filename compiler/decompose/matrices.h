@@ -20,12 +20,16 @@ inline T matrix(Rule& r, std::string_view name) {
   if (x.rank() < 2) r.refuse("not a matrix");
   return x.to(DType::f64);
 }
+inline Ints all_dims(const T& x) {
+  Ints dims;
+  for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
+  return dims;
+}
 /// The run fails where any element of a bool tensor is false.
 inline void must_hold(Rule& r, const T& all, std::string_view otherwise) {
   const T failed = (!all).to(DType::i64);
-  Ints dims;
-  for (int d = 0; d < failed.rank(); ++d) dims.push_back(d);
-  r.check((dims.empty() ? failed : failed.sum(dims, false)) == 0.0, fmt::format("{} ({}): {}", r.node.name, r.node.target, otherwise));
+  r.check((failed.rank() == 0 ? failed : failed.sum(all_dims(failed), false)) == 0.0,
+          fmt::format("{} ({}): {}", r.node.name, r.node.target, otherwise));
 }
 inline void set_as(Rule& r, size_t i, const T& v) {
   if (r.wants(i)) r.set(i, v.to(r.meta_result(i).dtype));

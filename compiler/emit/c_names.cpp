@@ -21,15 +21,11 @@ constexpr std::string_view kReserved =
     "template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unix unsigned using virtual void "
     "volatile wchar_t while xor xor_eq I";
 
-bool ends_with(const std::string& s, std::string_view tail) {
-  return s.size() >= tail.size() && s.compare(s.size() - tail.size(), tail.size(), tail) == 0;
-}
-
 }  // namespace
 
 bool is_reserved(const std::string& s) {
   const auto capital = [](unsigned char c) { return std::isupper(c) || std::isdigit(c) || c == '_'; };
-  return has_word(kReserved, s) || (s.size() > 2 && std::all_of(s.begin(), s.end(), capital)) || ends_with(s, "_t") ||
+  return has_word(kReserved, s) || (s.size() > 2 && std::all_of(s.begin(), s.end(), capital)) || s.ends_with("_t") ||
          s.rfind("aotc_", 0) == 0;
 }
 
@@ -52,9 +48,9 @@ std::string CNames::add(std::string_view text) {
   // underscores at the front, and two in a row, are the compiler's
   if (name[0] == '_') name.insert(0, "v");
   for (size_t at; (at = name.find("__")) != std::string::npos;) name.erase(at, 1);
-  if (is_reserved(name)) name += ends_with(name, "_") ? "v" : "_";
+  if (is_reserved(name)) name += name.ends_with("_") ? "v" : "_";
   std::string candidate = name;
-  for (int n = 2; !taken_.insert(candidate).second; ++n) candidate = fmt::format("{}{}{}", name, ends_with(name, "_") ? "" : "_", n);
+  for (int n = 2; !taken_.insert(candidate).second; ++n) candidate = fmt::format("{}{}{}", name, name.ends_with("_") ? "" : "_", n);
   return candidate;
 }
 

@@ -52,37 +52,21 @@ struct [[nodiscard]] Status {
 template <class T>
 struct DtypeOf;
 template <>
-struct DtypeOf<bool> {
-  static constexpr uint32_t value = AOTC_DTYPE_BOOL;
-};
+struct DtypeOf<bool> : std::integral_constant<uint32_t, AOTC_DTYPE_BOOL> {};
 template <>
-struct DtypeOf<uint8_t> {
-  static constexpr uint32_t value = AOTC_DTYPE_U8;
-};
+struct DtypeOf<uint8_t> : std::integral_constant<uint32_t, AOTC_DTYPE_U8> {};
 template <>
-struct DtypeOf<int8_t> {
-  static constexpr uint32_t value = AOTC_DTYPE_I8;
-};
+struct DtypeOf<int8_t> : std::integral_constant<uint32_t, AOTC_DTYPE_I8> {};
 template <>
-struct DtypeOf<int16_t> {
-  static constexpr uint32_t value = AOTC_DTYPE_I16;
-};
+struct DtypeOf<int16_t> : std::integral_constant<uint32_t, AOTC_DTYPE_I16> {};
 template <>
-struct DtypeOf<int32_t> {
-  static constexpr uint32_t value = AOTC_DTYPE_I32;
-};
+struct DtypeOf<int32_t> : std::integral_constant<uint32_t, AOTC_DTYPE_I32> {};
 template <>
-struct DtypeOf<int64_t> {
-  static constexpr uint32_t value = AOTC_DTYPE_I64;
-};
+struct DtypeOf<int64_t> : std::integral_constant<uint32_t, AOTC_DTYPE_I64> {};
 template <>
-struct DtypeOf<float> {
-  static constexpr uint32_t value = AOTC_DTYPE_F32;
-};
+struct DtypeOf<float> : std::integral_constant<uint32_t, AOTC_DTYPE_F32> {};
 template <>
-struct DtypeOf<double> {
-  static constexpr uint32_t value = AOTC_DTYPE_F64;
-};
+struct DtypeOf<double> : std::integral_constant<uint32_t, AOTC_DTYPE_F64> {};
 
 /// A dense tensor in host memory. Data and shape are borrowed: they must exist until the call that takes the tensor returns. For a tensor
 /// on a GPU, set `device` of the result to the GPU's ordinal.
