@@ -56,7 +56,7 @@ ValueId conjugate_transposed(Rule& r, ValueId x, ValueId v, size_t) {
 }
 
 ValueId sliced(Rule& r, ValueId x, ValueId v, size_t) {
-  if (r.read_integer("start")) return kNone<ValueId>;
+  if (r.read_integer("start") || (r.has("step") && r.read_integer("step"))) return kNone<ValueId>;
   const int d = r.dim("dim", r.b.rank(x));
   const Expr start = slice_bound(r, "start", r.b.dims(x)[static_cast<size_t>(d)], 0);
   const Expr step = slice_step(r);

@@ -24,7 +24,7 @@ T bags_of(const T& offsets, const Expr& n);
 
 /// Where a Python slice bound (negative from the end, clamped, None: fallback) lies within [0, size].
 Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& fallback);
-/// The step of a slice.
+/// The step of a slice, made of sizes.
 Expr slice_step(Rule& r);
 /// `size` elements of a dim in steps.
 T slice_of(const T& x, int dim, const Expr& start, const Expr& size, const Expr& step);
@@ -32,16 +32,16 @@ T slice_of(const T& x, int dim, const Expr& start, const Expr& size, const Expr&
 Expr slice_length(Rule& r, const Expr& start, const Expr& end, const Expr& step);
 /// A negative index counts from the end.
 Expr wrap_index(Rule& r, const Expr& index, const Expr& size);
-/// The places start, start + step ..: int64 [n], of a dim of this size. A negative start counts from the end; places past it are out of
-/// range.
-T places_from(const T& start, const Expr& n, const Expr& step, const Expr& size);
-/// The start of a slice that is read out of a tensor, and how long the slice is. Nothing where the start is made of sizes.
+/// A slice whose bounds or step are read out of a tensor.
 struct ReadSlice {
-  T start;
+  T start, step;
   Expr length;
 };
-/// `length`: as the archive has it.
-std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, const Expr& step, const Expr& length);
+/// The places start, start + step ..: int64 [length], of a dim of this size. A negative start counts from the end; places past it are out
+/// of range.
+T places_of(const ReadSlice& s, const Expr& size);
+/// Nothing where bounds and step are made of sizes. `length`: as the archive has it.
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, const Expr& length);
 /// x with src written at these places along dim.
 T write_along(const T& x, const T& src, const T& places, int dim);
 /// Length of the diagonal k places right of the main one.

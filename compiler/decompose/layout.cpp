@@ -222,12 +222,11 @@ void slice_scatter(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
   std::vector<Expr> src_dims = x.dims();
-  const Expr step = slice_step(r);
-  if (const auto read = read_slice(r, x.dim(d), step, tensor(r, "src").dim(d))) {
+  if (const auto read = read_slice(r, x.dim(d), tensor(r, "src").dim(d))) {
     src_dims[static_cast<size_t>(d)] = read->length;
-    return r.set(
-        write_along(x, tensor(r, "src").to(x.dtype()).expand(src_dims), places_from(read->start, read->length, step, x.dim(d)), d));
+    return r.set(write_along(x, tensor(r, "src").to(x.dtype()).expand(src_dims), places_of(*read, x.dim(d)), d));
   }
+  const Expr step = slice_step(r);
   const Expr start = slice_bound(r, "start", x.dim(d), 0);
   src_dims[static_cast<size_t>(d)] = slice_length(r, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step);
   r.set(write_slice(x, tensor(r, "src").to(x.dtype()).expand(src_dims), d, start, step));

@@ -16,7 +16,7 @@ Expr slice_bound(Rule& r, std::string_view name, const Expr& size, const Expr& f
 
 Expr slice_step(Rule& r) {
   if (!r.has("step") || r.none("step")) return 1;
-  if (r.read_integer("step")) r.refuse("a slice in steps that are read out of a tensor");
+  if (r.read_integer("step")) r.refuse("a gradient of a slice in steps that are read out of a tensor");
   const Expr step = r.b.syms().simplify(r.sym("step"));
   if (const auto c = step.as_const(); c && *c < 1) throw r.fault(fmt::format("a step of {}", *c));
   r.b.require(ShapeGuard::Kind::le, 1, step, "the step of a slice");
@@ -44,22 +44,27 @@ Expr diagonal_length(Rule& r, const Expr& rows, const Expr& columns, int64_t k) 
   return r.b.syms().simplify(max(k >= 0 ? min(rows, columns - k) : min(rows + k, columns), 0));
 }
 
-T places_from(const T& start, const Expr& n, const Expr& step, const Expr& size) {
-  Builder& b = start.b();
-  const T first = where(start < 0.0, start + scalar_of(b, size, DType::i64), start);
-  return from_start(iota(b, {n}, 0) * scalar_of(b, step, DType::i64) + first, size);
+T places_of(const ReadSlice& s, const Expr& size) {
+  Builder& b = s.start.b();
+  const T first = where(s.start < 0.0, s.start + scalar_of(b, size, DType::i64), s.start);
+  return from_start(iota(b, {s.length}, 0) * s.step + first, size);
 }
 
-std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, const Expr& step, const Expr& length) {
-  const auto start = r.read_integer("start");
-  if (r.has("length")) return start ? std::optional(ReadSlice{T(r.b, *start), r.sym("length")}) : std::nullopt;
+std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, const Expr& length) {
+  const auto start = r.read_integer("start"), by = r.has("step") ? r.read_integer("step") : std::nullopt;
+  if (r.has("length"))
+    return start ? std::optional(ReadSlice{T(r.b, *start), scalar_of(r.b, 1, DType::i64), r.sym("length")}) : std::nullopt;
   const SymTable& s = r.b.syms();
   const Expr first = r.none("start") ? Expr(0) : r.sym("start"), end = r.none("end") ? Expr(kInf) : r.sym("end");
   const bool open = end.as_const().value_or(0) >= INT64_MAX / 2;  // "to the end"
-  if (!start && (open || !r.read_integer(end))) return std::nullopt;
-  const Expr n = open ? end : s.simplify(ceildiv(end - first, step));
-  if (start && !open && !r.read_integer(n) && s.proves_le(0, n) && s.proves_le(n, size) && s.proves_eq(n, length))
-    return ReadSlice{T(r.b, *start), n};
+  if (!start && !by && (open || !r.read_integer(end))) return std::nullopt;
+  const Expr known = by ? Expr(1) : slice_step(r);
+  const T step = by ? T(r.b, *by) : scalar_of(r.b, known, DType::i64);
+  const Expr n = open || by ? end : s.simplify(ceildiv(end - first, known));
+  if (start && !by && !open && !r.read_integer(n) && s.proves_le(0, n) && s.proves_le(n, size) && s.proves_eq(n, length))
+    return ReadSlice{T(r.b, *start), step, n};
+  if (by) r.check(step >= 1.0, fmt::format("{}: a slice in steps of less than 1", r.node.name));
+  const T apart = by ? maximum(step, 1.0) : step;
   // Bounds beyond the tensor are its ends, and how much lies between them the run finds.
   const T most = scalar_of(r.b, size, DType::i64);
   const auto within = [&](const T& i) { return minimum(maximum(where(i < 0.0, i + most, i), 0.0), most); };
@@ -68,8 +73,8 @@ std::optional<ReadSlice> read_slice(Rule& r, const Expr& size, const Expr& step,
     return read ? T(r.b, *read) : scalar_of(r.b, e, DType::i64);
   };
   const T from = within(number(first)), to = open ? most : within(number(end));
-  const T count = binary(Op::div_floor, maximum(to - from, 0.0) + scalar_of(r.b, step - 1, DType::i64), scalar_of(r.b, step, DType::i64));
-  return ReadSlice{from, r.found(length, count, size)};
+  const T count = where(to > from, binary(Op::div_floor, to - from - 1.0, apart) + 1.0, 0.0);
+  return ReadSlice{from, step, r.found(length, count, size)};
 }
 
 T write_along(const T& x, const T& src, const T& places, int dim) {

@@ -114,12 +114,23 @@ void set_pivots(Rule& r, size_t i, const Lu& f) {
   set_as(r, i, f.swaps + 1.0);
 }
 
+/// Whether eager factorises the transposed matrix instead, which is of columns for it: one that lies row by row.
+bool of_transposed(const Rule& r, std::string_view name) {
+  const import::TensorMeta* m = r.meta_arg(name);
+  if (!m || m->strides.size() != m->sizes.size()) return false;
+  Expr dense = 1;
+  for (size_t d = m->sizes.size(); d-- > 0; dense *= m->sizes[d])
+    if (!m->sizes[d].is(1) && !r.b.syms().proves_eq(m->strides[d], dense)) return false;
+  return true;
+}
+
 /// det and slogdet: (determinant, ...) or (sign, log of the absolute value, ...).
 enum class Det { plain, log, only_log };
 template <Det form>
 void determinant(Rule& r) {
-  const T x = matrix(r, r.has("A") ? "A" : "self");
-  const Lu f = lu(r, x);
+  const std::string_view name = r.has("A") ? "A" : "self";
+  const T x = matrix(r, name);
+  const Lu f = lu(r, of_transposed(r, name) ? turned(x) : x);
   const T d = diagonal(f.packed), permuted = sign_of_permutation(f);
   const Ints last = {d.rank() - 1};
   if (form == Det::plain) {
@@ -174,7 +185,7 @@ void set_factors(Rule& r, const T& packed, const T* perm) {
   const auto rest = [&](size_t i, const T& v, bool lower) {
     if (!r.wants(i)) return;
     const T row = row_of(r.b, lower ? m : k), column = column_of(r.b, lower ? k : n);
-    set_as(r, i, lower ? where(row > column, v, (row == column).to(DType::f64)) : where(row <= column, v, 0.0 * v));
+    set_as(r, i, lower ? where(row > column, v, (row == column).to(DType::f64)) : where(row <= column, v, 0.0));
   };
   rest(1, packed.slice(-1, 0, k), true);
   rest(2, packed.slice(-2, 0, k), false);

@@ -99,14 +99,16 @@ T eigenvalues(const T& symmetric) {
   return T(b, b.flip(s, {s.rank() - 1})) - c.reshape(with(batch_of(symmetric), {1}));
 }
 /// Of the triangle that is asked for; the other one is not read.
-T symmetric_of(const T& x, bool lower) {
+T symmetric_of(Rule& r, const T& x, bool lower) {
   const T row = row_of(x.b(), x.dim(-1)), column = column_of(x.b(), x.dim(-1));
-  return where(lower ? row >= column : row <= column, x, turned(x));
+  const T symmetric = where(lower ? row >= column : row <= column, x, turned(x));
+  check_numbers(r, symmetric);
+  return symmetric;
 }
 
 void eigenvectors(Rule& r) {
   const std::string triangle = r.text_or("UPLO", "L");
-  const T x = symmetric_of(matrix(r, r.has("A") ? "A" : "self"), triangle == "L" || triangle == "l");
+  const T x = symmetric_of(r, matrix(r, r.has("A") ? "A" : "self"), triangle == "L" || triangle == "l");
   if (!r.wants(1) || !r.boolean_or("compute_v", true)) {
     set_as(r, 0, eigenvalues(x));
     if (r.wants(1)) r.set(1, full(r.b, r.meta_result(1).dtype, r.meta_result(1).dims, 0.0));
@@ -144,7 +146,7 @@ void pseudo_inverse(Rule& r) {
     return where(sizes > least(sizes), 1.0 / values, 0.0).unsqueeze(-2);
   };
   if (r.boolean_or("hermitian", false)) {
-    const Eigen e = eigen(symmetric_of(x, true));
+    const Eigen e = eigen(symmetric_of(r, x, true));
     return set_as(r, 0, matmul(e.vectors * inverted(e.values), turned(e.vectors), DType::f64));
   }
   const Svd f = svd(r, x);
@@ -155,7 +157,7 @@ void matrix_rank(Rule& r) {
   const std::string_view name = r.has("self") ? "self" : "input";
   const T x = matrix(r, name);
   const bool tolerance = r.has("tol");
-  const T sizes = r.boolean_or("hermitian", false) ? abs(eigen(symmetric_of(x, true)).values) : singular_values(r, x);
+  const T sizes = r.boolean_or("hermitian", false) ? abs(eigen(symmetric_of(r, x, true)).values) : singular_values(r, x);
   const T least = least_that_counts(r, x, sizes, tensor(r, name).dtype(), tolerance ? "tol" : "atol", tolerance ? "" : "rtol");
   set_as(r, 0, (sizes > least).to(DType::i64).sum({sizes.rank() - 1}, false));
 }

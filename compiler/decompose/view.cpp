@@ -118,9 +118,9 @@ Expr sliced(Rule& r, int d, const Expr& start, const Expr& end, const Expr& step
 void slice(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
+  if (const auto read = read_slice(r, x.dim(d), r.meta_result().dims.at(static_cast<size_t>(d))))
+    return r.set(take_index(x, places_of(*read, x.dim(d)), d));
   const Expr step = slice_step(r);
-  if (const auto read = read_slice(r, x.dim(d), step, r.meta_result().dims.at(static_cast<size_t>(d))))
-    return r.set(take_index(x, places_from(read->start, read->length, step, x.dim(d)), d));
   const Expr start = slice_bound(r, "start", x.dim(d), 0);
   r.set(slice_of(x, d, start, sliced(r, d, start, slice_bound(r, "end", x.dim(d), x.dim(d)), step), step));
 }
@@ -128,8 +128,7 @@ void slice(Rule& r) {
 void narrow(Rule& r) {
   const T x = tensor(r, "self");
   const int d = r.dim("dim", x.rank());
-  if (const auto read = read_slice(r, x.dim(d), 1, r.sym("length")))
-    return r.set(take_index(x, places_from(read->start, read->length, 1, x.dim(d)), d));
+  if (const auto read = read_slice(r, x.dim(d), r.sym("length"))) return r.set(take_index(x, places_of(*read, x.dim(d)), d));
   const Expr start = r.is_tensor("start") ? Expr() : r.b.syms().simplify(r.sym("start"));
   if (r.is_tensor("start")) r.refuse("a start given as a tensor is not supported");
   r.set(x.slice(d, r.from_start(start, x.dim(d)), r.sym("length")));

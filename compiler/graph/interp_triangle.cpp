@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "graph/interp_detail.h"
+#include "graph/singular.h"
 
 namespace aotc::interp {
 
@@ -13,6 +14,7 @@ void cholesky(Eval& e) {
   const int64_t n = e.in_dims(0).back(), count = e.out[1].elems();
   std::vector<double> out(x.size(), 0);
   std::vector<int64_t> info(static_cast<size_t>(count), 0);
+  const bool nan_below_infinite = e.in[0]->dtype == DType::f32 && n <= kCholeskyNanRows;
   for (int64_t m = 0; m < count; ++m) {
     const double* a = x.data() + m * n * n;
     double* l = out.data() + m * n * n;
@@ -21,7 +23,8 @@ void cholesky(Eval& e) {
         double rest = a[i * n + j];
         for (int64_t k = 0; k < j; ++k) rest -= l[i * n + k] * l[j * n + k];
         if (i > j) {
-          l[i * n + j] = rest / l[j * n + j];
+          const double root = l[j * n + j];
+          l[i * n + j] = nan_below_infinite && std::isinf(root) ? std::numeric_limits<double>::quiet_NaN() : rest / root;
         } else if (rest > 0) {
           l[j * n + j] = std::sqrt(rest);
         } else {
@@ -55,7 +58,7 @@ void lu(Eval& e) {
     std::iota(place, place + m, int64_t{0});
     for (int64_t k = 0; k < steps; ++k) {
       int64_t p = k;
-      double best = -1;
+      double best = std::fabs(a[k * n + k]);  // a NaN here stays the pivot, elsewhere it is none
       for (int64_t i = k; i < m; ++i)
         if (std::fabs(a[i * n + k]) > best) best = std::fabs(a[i * n + k]), p = i;
       swaps[static_cast<size_t>(c * steps + k)] = p;

@@ -92,7 +92,16 @@ Kind view(const Use&) { return Alias::view; }
 Kind same(const Use&) { return Alias::same; }
 /// Of complex tensors a view whose elements change on the way.
 Kind conjugate(const Use& u) { return is_complex(u.in.dtype) ? Alias::view : Alias::same; }
+Kind itself_if_real(const Use& u) { return is_complex(u.in.dtype) ? Alias::none : Alias::same; }
 Kind real_part(const Use& u) { return is_complex(u.in.dtype) ? Alias::view : Alias::same; }
+
+/// What drops nothing gives its operand.
+Kind dropped(const Use& u) {
+  const Arg *train = u.arg("train"), *p = u.arg("p");
+  const auto* training = train ? std::get_if<bool>(train) : nullptr;
+  const auto* part = p ? std::get_if<double>(p) : nullptr;
+  return (training && !*training) || (part && *part == 0) ? Alias::same : Alias::none;
+}
 
 std::string_view format_of(const Use& u) {
   const Arg* a = u.arg("memory_format");
@@ -192,9 +201,10 @@ struct Row {
   Kind (*kind)(const Use&);
 };
 constexpr Row kRows[] = {
-    {"alias detach lift lift_fresh resolve_conj resolve_neg positive dropout feature_dropout alpha_dropout feature_alpha_dropout cpu",
-     same},
+    {"alias detach lift lift_fresh resolve_conj resolve_neg positive cpu", same},
+    {"dropout feature_dropout alpha_dropout feature_alpha_dropout", dropped},
     {"cartesian_prod", only_operand},
+    {"conj_physical", itself_if_real},
     {"conj _conj", conjugate},
     {"mH adjoint matrix_H imag view_as_real view_as_complex view view_as _unsafe_view _reshape_alias squeeze unsqueeze unflatten "
      "atleast_1d atleast_2d atleast_3d permute transpose swapaxes swapdims t mT numpy_T movedim moveaxis select slice narrow split "

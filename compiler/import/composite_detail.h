@@ -145,6 +145,7 @@ inline at::Tensor without_data(const std::string& name, const TensorMeta& m, con
   };
   const auto options = at::TensorOptions().dtype(to_torch(m.dtype)).device(at::kMeta);
   const std::vector<int64_t> sizes = numbers(m.sizes, "size"), strides = numbers(m.strides, "stride");
+  if (strides.size() != sizes.size()) throw Refusal(fmt::format("it is not known how the operand '{}' lies in memory", name));
   const int64_t begin = numbers({m.storage_offset}, "place in memory")[0];
   if (begin == 0) return at::empty_strided(sizes, strides, options);
   int64_t end = begin + 1;

@@ -116,6 +116,72 @@ std::vector<std::string> follow(Program& p, const PNode& node, const std::string
   return changed;
 }
 
+/// Whether elements of the two, which are alike, lie otherwise to one another.
+bool strides_differ(const TensorMeta& a, const TensorMeta& b, const SymTable& syms) {
+  if (a.strides.size() != b.strides.size()) return true;
+  for (size_t d = 0; d < a.sizes.size(); ++d)
+    if (!a.sizes[d].is(1) && !syms.proves_eq(a.strides[d], b.strides[d])) return true;
+  return false;
+}
+
+/// The operand that the node gives back: by its kind, or since it is what the node wrote.
+bool gives_back(const PNode& node, const Alias& alias, const TensorMeta& in, const TensorMeta& out) {
+  const std::string_view name = std::string_view(node.target).substr(0, node.target.rfind('.'));
+  const bool written = !name.empty() && name.back() == '_' && functional_view(node.target).empty();
+  return (alias.kind == Alias::same || written) && in.sizes == out.sizes && in.dtype == out.dtype;
+}
+
+struct Moved {
+  Expr by;               ///< how much later it begins than stated
+  bool strides = false;  ///< its strides are others, too
+};
+
+/// The places in memory of what gives its operand back. torch.export traces dropout, in evaluation too, by a decomposition that copies:
+/// places are misstated from there on, through all views of it. Where they are not known now, strides are none.
+void correct_places(Program& p) {
+  std::map<std::string, Moved> moved;
+  for (const PNode& node : p.nodes) {
+    const std::vector<std::string> names = result_names(node);
+    std::vector<Alias> aliases = aliases_of(node, p.tensors, p.syms);
+    each_operand(node, [&](const std::string& name) {
+      if (!aliases.empty() && aliases[0].of.empty()) aliases[0].of = name;  // what an in-place operator writes
+    });
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto in = p.tensors.find(aliases[i].of), out = p.tensors.find(names[i]);
+      if (in == p.tensors.end() || out == p.tensors.end()) continue;
+      TensorMeta& stated = out->second;
+      if (gives_back(node, aliases[i], in->second, stated)) {
+        const Moved by{p.syms.simplify(in->second.storage_offset - stated.storage_offset), strides_differ(in->second, stated, p.syms)};
+        if (by.by.is(0) && !by.strides) continue;
+        stated.strides = in->second.strides;
+        stated.storage_offset = in->second.storage_offset;
+        moved.emplace(names[i], by);
+        continue;
+      }
+      const auto from = moved.find(aliases[i].of);
+      if (from == moved.end() || !may_alias(node.target)) continue;
+      if (aliases[i].kind == Alias::none) {
+        stated.storage_offset = 0;
+        continue;
+      }
+      moved.emplace(names[i], Moved(from->second));
+      if (!from->second.strides) {
+        const Arg* start = views_memory(node) ? find(node, "storage_offset") : nullptr;
+        if (!start || std::holds_alternative<NoneArg>(*start))
+          stated.storage_offset = p.syms.simplify(stated.storage_offset + from->second.by);
+        continue;
+      }
+      const Result<std::vector<TensorMeta>> types = result_types(p, node);
+      if (types && types->size() == names.size() && (*types)[i].sizes == stated.sizes) {
+        stated.strides = (*types)[i].strides;
+        stated.storage_offset = (*types)[i].storage_offset;
+      } else {
+        stated.strides.clear();
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void correct_misstated(Program& p) {
@@ -131,6 +197,7 @@ void correct_misstated(Program& p) {
       if (row.target == node.target)
         for (const std::string& name : row.correct(p, node)) misstated.emplace(name, name);
   }
+  correct_places(p);
   for (Program& s : p.subgraphs) correct_misstated(s);
 }
 

@@ -19,7 +19,7 @@ from models import Fn
 from run_models import MODELS, export, sh
 import thirds
 
-FOUND = ["found_places", "selected_rows", "sorted_boxes", "routed_tokens", "rows_split_by_counts", "joined_selections", "distinct_values", "counted_and_repeated", "chained_selections", "found_matrices"]
+FOUND = ["found_places", "selected_rows", "sorted_boxes", "routed_tokens", "rows_split_by_counts", "joined_selections", "distinct_values", "counted_and_repeated", "chained_selections", "found_matrices", "slices_in_read_steps"]
 
 
 def turned(args, kind):

@@ -137,6 +137,24 @@ def counted_and_repeated():
 
 
 @model
+def slices_in_read_steps():
+    """Every kth row or column, where k, and where the slice begins or ends, are read out of a tensor; what of a copy is written so."""
+
+    def f(x, k):
+        start, step = (k % torch.tensor([10, 4]) + torch.tensor([0, 1])).unbind()
+        start, step = start.item(), step.item()
+        torch._check(start >= 0)
+        torch._check(start <= 9)
+        torch._check(step >= 1)
+        torch._check(step <= 4)
+        y = x + 1
+        y[:, 1::step].mul_(2)
+        return x[::step] * 2, x[start::step].sum(0), x[:start:step].cumsum(0), x[-2::step], x[:, 1:3:step].exp(), y
+
+    return Fn(f), (torch.randn(7, 5), torch.tensor([2, 3])), ({0: N}, None)
+
+
+@model
 def between_two_numbers():
     """Rows from one number that is read up to another, of which the program says their order and where the last one ends."""
 

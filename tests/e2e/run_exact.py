@@ -21,6 +21,7 @@ import exact_indices  # noqa: F401
 import exact_matrices  # noqa: F401
 import exact_moments  # noqa: F401
 import exact_nan  # noqa: F401
+import exact_places  # noqa: F401
 import exact_products  # noqa: F401
 import exact_quantized  # noqa: F401
 import exact_resize  # noqa: F401
@@ -189,7 +190,7 @@ def check_faults(o, name):
                 args[at[0]] = other
                 try:
                     want = c(other, *c.inputs[1:])
-                except (IndexError, RuntimeError):
+                except (IndexError, RuntimeError, ZeroDivisionError):
                     want = None
                 try:
                     got = run(args)[first : first + length]

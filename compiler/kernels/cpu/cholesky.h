@@ -13,6 +13,7 @@ constexpr int kCholeskyVecs = kCholeskyLanes == 8 ? 4 : 2;        ///< of a row 
 constexpr int kCholeskyColumns = kCholeskyVecs * kCholeskyLanes;  ///< of a panel
 constexpr int kCholeskyRows = 4;                                  ///< that are computed together
 static_assert(kCholeskyColumns <= AOTC_CHOLESKY_COLUMNS);
+constexpr int kCholeskyNan = 16;  ///< rows of a float32 matrix up to which a column below an infinite pivot is NaN
 
 template <class T>
 struct Cholesky {
@@ -74,7 +75,7 @@ struct Cholesky {
       const double pivot = rows[j][j];
       if (!(pivot > 0) && info == 0) info = static_cast<int32_t>(first + j + 1);
       const double root = pivot > 0 ? __builtin_sqrt(pivot) : __builtin_nan("");
-      inverse[j] = 1 / root;
+      inverse[j] = sizeof(T) == 4 && n <= kCholeskyNan && __builtin_isinf(root) ? __builtin_nan("") : 1 / root;
       for (int64_t i = 0; i < width; ++i) square[j][i] = i < j ? 0.0 : i == j ? root : rows[i][j] * inverse[j];
       for (int64_t i = j + 1; i < width; ++i)
         for (int64_t v = (j + 1) / kLanes; v * kLanes <= i; ++v) {

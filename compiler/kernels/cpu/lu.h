@@ -37,8 +37,8 @@ struct Lu {
 
   int64_t pivot_row(int64_t k) const {
     int64_t at = k;
-    double best = -1;
-    for (int64_t i = k; i < m; ++i) {
+    double best = __builtin_fabs(row(k)[k]);  // a NaN here stays the pivot, elsewhere it is none
+    for (int64_t i = k + 1; i < m; ++i) {
       const double size = __builtin_fabs(row(i)[k]);
       if (size > best) best = size, at = i;
     }
@@ -155,9 +155,10 @@ struct LuLanes {
   void factorise(int64_t m, int64_t n) {
     for (int64_t i = 0; i < m; ++i) order[i] = LaneInts{} + i;
     for (int64_t k = 0; k < min_of(m, n); ++k) {
-      Lanes best = Lanes{} - 1.0;
+      const Lanes first = a[k * n + k];
+      Lanes best = first < 0.0 ? -first : first;
       LaneInts at = LaneInts{} + k;
-      for (int64_t i = k; i < m; ++i) {
+      for (int64_t i = k + 1; i < m; ++i) {
         const Lanes v = a[i * n + k], size = v < 0.0 ? -v : v;
         const LaneInts larger = size > best;
         best = larger ? size : best;

@@ -12,11 +12,14 @@ template <class T> AOTC_DI double warp_dot(const T* x, i64 x_step, const T* y, i
   return sum;
 }
 
+constexpr int kCholeskyNan = 16;  // rows of a float32 matrix up to which a column below an infinite pivot is NaN
+
 // Warps of a block (one, or all of its Threads) have a matrix: column by column, a warp a row. All know the pivot, so that a column needs one
 // barrier.
 template <class T, int Warps, int Threads> AOTC_DI void cholesky(const T* x, T* out, int* info, i64 count, i64 n) {
   constexpr int groups = Threads / 32 / Warps;
   const int lane = threadIdx.x & 31, group = threadIdx.x / (32 * Warps), warp = threadIdx.x / 32 % Warps;
+  const double none = __longlong_as_double(0x7ff8000000000000ll);
   const auto barrier = [] {
     if constexpr (Warps > 1) __syncthreads();
     else __syncwarp();
@@ -30,10 +33,11 @@ template <class T, int Warps, int Threads> AOTC_DI void cholesky(const T* x, T* 
     for (i64 j = 0; j < n; ++j) {
       const double pivot = static_cast<double>(a[j * n + j]) - warp_dot(l + j * n, 1, l + j * n, 1, j);
       if (!(pivot > 0) && failed == 0) failed = j + 1;
-      const double root = pivot > 0 ? sqrt(pivot) : __longlong_as_double(0x7ff8000000000000ll);
+      const double root = pivot > 0 ? sqrt(pivot) : none;
+      const bool infinite = sizeof(T) == 4 && n <= kCholeskyNan && root > 0x1.fffffffffffffp+1023;
       for (i64 i = j + 1 + warp; i < n; i += Warps) {
         const double rest = static_cast<double>(a[i * n + j]) - warp_dot(l + i * n, 1, l + j * n, 1, j);
-        if (lane == 0) l[i * n + j] = T(rest / root);
+        if (lane == 0) l[i * n + j] = infinite ? T(none) : T(rest / root);
       }
       if (warp == 0 && lane == 0) l[j * n + j] = T(root);
       barrier();
@@ -61,7 +65,7 @@ AOTC_DI void lu(const double* x, double* packed, i64* order, i64* swaps, i64 cou
       i64 p = k;
       double best = -1;
       for (i64 i = k + lane; i < m; i += 32) {
-        const double size = fabs(a[i * n + k]);
+        const double value = fabs(a[i * n + k]), size = i == k && value != value ? __longlong_as_double(0x7ff0000000000000ll) : value;  // a NaN stays
         if (size > best) best = size, p = i;
       }
 #pragma unroll
