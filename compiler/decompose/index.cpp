@@ -5,6 +5,7 @@
 
 #include "decompose/families.h"
 #include "decompose/indexing.h"
+#include "decompose/matrices.h"
 #include "decompose/reduction.h"
 #include "decompose/selection.h"
 #include "graph/scalar.h"
@@ -236,6 +237,7 @@ void embedding_bag(Rule& r) {
   const TensorType t = r.meta_result();
   const T offsets = tensor(r, "offsets").to(DType::i64), at = tensor(r, "indices").to(DType::i64);
   const bool with_last = r.boolean_or("include_last_offset", false);
+  must_hold(r, (offsets == 0.0) | (iota(r.b, offsets.dims(), 0) > 0.0), "the first offset is not 0");
   if (t.rank() != 2) throw r.fault(fmt::format("a result of {} dimensions", t.rank()));
   const Expr bags = r.agree(offsets.dim(0) - int64_t{with_last}, t.dims[0], "the bags");
   const Bags of{r, tensor(r, "weight"), at, offsets, r.integer("mode"), r.integer_or("padding_idx", -1), with_last, bags, at.dim(0)};

@@ -1,6 +1,7 @@
 // Operators that put elements at other places: joining, repeating, rolling, shuffling, writing a part.
 #include "decompose/families.h"
 #include "decompose/indexing.h"
+#include "decompose/matrices.h"
 
 namespace aotc::decompose {
 namespace {
@@ -139,6 +140,7 @@ void repeat_by_counts(Rule& r) {
   Expr out = t.dims.at(static_cast<size_t>(d));
   if (counts.rank() == 0 || counts.dim(0).is(1)) counts = counts.reshape({1}).expand({n});
   r.agree(n, counts.dim(0), "the repeat counts");
+  must_hold(r, counts >= 0.0, "a count is negative");
   if (r.none("output_size"))
     out = r.found_within_largest(out, counts.sum({0}, false));
   else

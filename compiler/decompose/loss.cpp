@@ -65,6 +65,8 @@ void kl_div(Rule& r) {
 }
 void bce(Rule& r) {
   const auto [x, y] = pair(r);
+  must_hold(r, (x >= 0.0) & (x <= 1.0), "the input has numbers outside of 0 to 1");
+  must_hold(r, (y >= 0.0) & (y <= 1.0), "the target has numbers outside of 0 to 1");
   // log is cut off at -100, so that 0 and 1 have finite losses.
   T loss = (y - 1.0) * maximum(unary(Op::log1p, -x), -100.0) - y * maximum(log(x), -100.0);
   if (auto w = opt_tensor(r, "weight")) loss = loss * w->to(loss.dtype());

@@ -3,7 +3,9 @@
 
 #include "base/int_range.h"
 #include "decompose/families.h"
+#include "decompose/matrices.h"
 #include "decompose/tensor.h"
+#include "graph/ranges.h"
 
 namespace aotc::decompose {
 namespace {
@@ -35,6 +37,36 @@ Pair pair(Rule& r, Want want, Scalar second_is = Scalar::rounded, std::string_vi
 template <Op op>
 void arithmetic(Rule& r) {
   const Pair p = pair(r, Want::any);
+  r.set(binary(op, p.a, p.b));
+}
+
+/// Every element of an integer value, whatever the inputs are.
+bool at_least_one(const Graph& g, ValueId v, int depth = 6) {
+  if (const std::optional<Interval> range = int_range(g, v); range && range->min > 0) return true;
+  const Node* n = g.def(v);
+  if (!n || depth == 0) return false;
+  const auto input = [&](size_t i) { return at_least_one(g, n->inputs[i], depth - 1); };
+  return ((n->op == Op::reshape || n->op == Op::expand) && input(0)) || (n->op == Op::maximum && (input(0) || input(1)));
+}
+
+/// Eager raises where a whole number is divided by 0.
+void check_divisor(Rule& r, const Pair& p) {
+  if (is_float(p.out)) return;
+  if (!r.is_tensor("other")) {
+    const Rule::Number n = r.scalar("other");
+    if (n.kind == Rule::Number::integer ? r.b.syms().proves_ne(n.i, 0) : n.f != 0) return;
+  }
+  if (at_least_one(r.b.graph(), p.b)) return;
+  const Expr divided = product(broadcast_dims(r.b.syms(), p.a.dims(), p.b.dims()));
+  const T holds = p.b != 0.0;
+  must_hold(r, r.b.syms().proves_le(1, divided) ? holds : holds | (scalar_of(r.b, divided, DType::i64) == 0.0),
+            "a whole number is divided by 0");
+}
+
+template <Op op>
+void rest(Rule& r) {
+  const Pair p = pair(r, Want::any);
+  check_divisor(r, p);
   r.set(binary(op, p.a, p.b));
 }
 
@@ -87,7 +119,9 @@ T div_floor_by_steps(const T& a, const T& b) {
   return where(b == 0.0, quotient, where(q == 0.0, binary(Op::copysign, q.like(0.0), quotient), nearest));
 }
 
-T divided(const Pair& p, Op rounding) {
+T divided(Rule& r, Op rounding) {
+  const Pair p = pair(r, Want::any, Scalar::as_given);
+  check_divisor(r, p);
   if (!is_half(p.a.dtype())) return binary(rounding, p.a, p.b).to(p.out);
   return rounding == Op::div_floor ? div_floor_by_steps(p.a, p.b) : unary(Op::trunc, p.a / p.b);
 }
@@ -99,9 +133,9 @@ void div(Rule& r) {
     return r.set((p.a / p.b).to(p.out));
   }
   if (mode != "trunc" && mode != "floor") r.refuse(fmt::format("rounding_mode='{}' is not supported", mode));
-  r.set(divided(pair(r, Want::any, Scalar::as_given), mode == "trunc" ? Op::div_trunc : Op::div_floor));
+  r.set(divided(r, mode == "trunc" ? Op::div_trunc : Op::div_floor));
 }
-void floor_divide(Rule& r) { r.set(divided(pair(r, Want::any, Scalar::as_given), Op::div_floor)); }
+void floor_divide(Rule& r) { r.set(divided(r, Op::div_floor)); }
 
 T int_pow(const T& x, int64_t n) {
   T y = x;
@@ -310,8 +344,8 @@ constexpr RuleRow kRows[] = {
      "aten.divide.Tensor_mode aten.divide.Scalar_mode aten.true_divide.Tensor aten.true_divide.Scalar",
      div},
     {"aten.floor_divide.default aten.floor_divide.Scalar", floor_divide},
-    {"aten.remainder.Tensor aten.remainder.Scalar aten.remainder.Scalar_Tensor", arithmetic<Op::remainder>},
-    {"aten.fmod.Tensor aten.fmod.Scalar", arithmetic<Op::fmod>},
+    {"aten.remainder.Tensor aten.remainder.Scalar aten.remainder.Scalar_Tensor", rest<Op::remainder>},
+    {"aten.fmod.Tensor aten.fmod.Scalar", rest<Op::fmod>},
     {"aten.pow.Tensor_Scalar", pow_scalar},
     {"aten.pow.Tensor_Tensor aten.pow.Scalar", pow_tensor},
     {"aten.float_power.Tensor_Tensor aten.float_power.Tensor_Scalar aten.float_power.Scalar", float_power},

@@ -1,6 +1,7 @@
 // Order: sort, topk, medians, quantiles.
 #include "base/int_range.h"
 #include "decompose/families.h"
+#include "decompose/matrices.h"
 #include "decompose/tensor.h"
 #include "graph/infer.h"
 
@@ -139,6 +140,11 @@ void quantile(Rule& r) {
   const int last = x.rank() - 1;
   const T sorted = sort_of(x, last, false, true).values;
   q = q.reshape({r.b.type(q).elems()});
+  if (r.is_tensor("q")) {
+    const T takes = (q >= 0.0) & (q <= 1.0);
+    must_hold(r, takes, "q has numbers outside of 0 to 1");
+    q = where(takes, q, 0.0);
+  }
   std::vector<Expr> dims = x.dims(), line(static_cast<size_t>(x.rank()), Expr(1));
   dims.back() = line.back() = q.dim(0);
   // Rank of each quantile within its row.

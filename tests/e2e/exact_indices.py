@@ -2,7 +2,7 @@
 import torch
 import torch.nn.functional as F
 
-from exact import Indexed, faults
+from exact import Checked, Indexed, faults
 
 
 def rows(*picks):
@@ -60,3 +60,50 @@ def indices():
     add("sorted by", lambda i, x: torch.searchsorted(torch.tensor([3.0, 1.0, 2.0]), x, sorter=i), rows(1, 2, 0), [rows(-1, 0, 1), rows(0, 1, 3)], x)
     add("masked_scatter", lambda m, x: x.masked_scatter(m > 0, x[0]), torch.eye(4, 5), [torch.ones(4, 5), torch.zeros(4, 5)], x)
     return cases
+
+
+@faults
+def divisors():
+    """Whole numbers divided by 0: eager raises for them, not for floats, nor where a bound or a selection keeps the 0 away."""
+    cases = []
+    forms = {
+        "floor_divide": lambda x, d: x // d,
+        "trunc": lambda x, d: torch.div(x, d, rounding_mode="trunc"),
+        "floor": lambda x, d: torch.div(x, d, rounding_mode="floor"),
+        "remainder": torch.remainder,
+        "fmod": torch.fmod,
+        "number": lambda x, d: 7 % d,
+        "in place": lambda x, d: (x * 1).floor_divide_(d),
+        "rows": lambda x, d: torch.vmap(lambda a, b: a % b)(torch.stack([x, x]), torch.stack([d, d])),
+        "quotient": lambda x, d: x / d,
+        "floats": lambda x, d: x // d.float(),
+        "bounded": lambda x, d: x // d.clamp(min=1),
+        "constant": lambda x, d: d // 3 % torch.tensor([5, 2, 3, 4]) // 2,
+    }
+    for t in (torch.int64, torch.int32, torch.int8, torch.uint8):
+        x, d = torch.tensor([7, 100, 0, 9], dtype=t), torch.tensor([2, 1, 3, 4], dtype=t)
+        zeros = [torch.tensor(v, dtype=t) for v in ([2, 0, 3, 4], [0, 0, 0, 0], [1, 2, 3, 0], [5, 6, 7, 8])]
+        cases += [Checked(f"{name} {t}", lambda d, x, f=f: f(x, d), [d.clone(), x], zeros, "divided by 0") for name, f in forms.items()]
+    masked = lambda d, x: (x[d != 0] // d[d != 0]).sum()
+    cases.append(Checked("selected", masked, [torch.tensor([2, 0, 3, 4]), torch.tensor([7, 100, 0, 9])], [torch.tensor([0, 0, 0, 0]), torch.tensor([1, 2, 3, 0])], "divided by 0"))
+    return cases
+
+
+@faults
+def values():
+    """Numbers outside of what an operator takes."""
+    def rows_of(*lists):
+        return [torch.tensor(v) for v in lists]
+
+    x = torch.randn(5, 2)
+    p = torch.tensor([0.0, 0.25, 1.0])
+    unit = rows_of([0.0, 1.5, 1.0], [-0.5, 0.5, 1.0], [float("nan"), 0.5, 1.0], [0.0, 0.0, 1.0])
+    y, table = torch.tensor([1.0, 0.0, 0.5]), torch.arange(10.0).view(5, 2)
+    at, counts, begins = torch.tensor([0, 4, 2]), torch.tensor([2, 0, 1, 2, 0]), torch.tensor([0, 2])
+    return [
+        Checked("binary_cross_entropy", lambda p, y: F.binary_cross_entropy(p, y, reduction="none") * 0 == 0, [p, y], unit, "outside of 0 to 1"),
+        Checked("its target", lambda y, p: F.binary_cross_entropy(p, y, reduction="none") * 0 == 0, [y, p], unit, "outside of 0 to 1"),
+        Checked("quantile", lambda p, x: torch.quantile(x, p, dim=0) * 0 == 0, [p.clone(), x], unit, "outside of 0 to 1"),
+        Checked("repeat_interleave", lambda c, x: torch.repeat_interleave(x, c, dim=0, output_size=5), [counts, x], rows_of([2, -1, 2, 2, 0], [5, 0, 0, 0, 0]), "negative"),
+        Checked("embedding_bag", lambda o, i, w: F.embedding_bag(i, w, o, mode="sum"), [begins, at, table], rows_of([1, 2], [0, 0], [0, 3]), "first offset"),
+    ]

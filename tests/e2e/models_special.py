@@ -171,3 +171,14 @@ def differences_and_quotients_that_are_exact():
         return equal.sign(), alone.abs().sqrt(), torch.where(z > 0, x * p - y * x, 0.0).sign(), (x / x.abs().amax(1, keepdim=True)).abs().amax(1) == 1
 
     return Fn(f), (torch.randn(9, 6), torch.randn(9, 6), torch.randn(9, 6), torch.randint(0, 40, (9,))), ({0: N},) * 4
+
+
+@model
+def divided_by_sizes():
+    """Whole numbers divided by a size that may be 0, where nothing is divided then."""
+
+    def f(x):
+        at, rows = torch.arange(x.shape[0]), torch.full((1,), x.shape[0])
+        return x + (at % x.shape[0])[:, None], at // rows, torch.fmod(at + 1, rows.clamp(min=1))
+
+    return Fn(f), (torch.randn(5, 3),), ({0: Dim("rows", min=0, max=30)},)
