@@ -217,9 +217,7 @@ aotc_status Session::run_method() {
   return api.run_method(context_, artifact_.method_index(), in_.data(), n_in, out_.data(), n_out);
 }
 
-void Session::bind(const std::vector<HostTensor>& inputs) {
-  in_.clear();
-  for (const HostTensor& t : inputs) in_.push_back(view(t));
+aotc_status Session::size_outputs() {
   const std::vector<Io>& declared = artifact_.outputs();
   outputs_.assign(declared.size(), {});
   std::vector<int64_t*> shapes;
@@ -228,12 +226,22 @@ void Session::bind(const std::vector<HostTensor>& inputs) {
     outputs_[i].dims.resize(declared[i].dims.size());
     shapes.push_back(outputs_[i].dims.data());
   }
-  artifact_.check(output_bounds(in_, shapes), "output_bounds");
+  return output_bounds(in_, shapes);
+}
+
+void Session::take_outputs() {
   out_.clear();
   for (HostTensor& t : outputs_) {
     t.bytes.resize(static_cast<size_t>(t.elems() * dtype_bytes(t.dtype)));
     out_.push_back(view(t));
   }
+}
+
+void Session::bind(const std::vector<HostTensor>& inputs) {
+  in_.clear();
+  for (const HostTensor& t : inputs) in_.push_back(view(t));
+  artifact_.check(size_outputs(), "output_bounds");
+  take_outputs();
   if (!device_) return;
   for (std::vector<aotc_tensor>* side : {&in_, &out_})
     for (aotc_tensor& t : *side) {
@@ -282,6 +290,17 @@ std::optional<Refusal> Session::run_unless_refused() {
   return std::nullopt;
 }
 
+Refusal Session::attempt(const std::vector<HostTensor>& inputs) {
+  in_.clear();
+  for (const HostTensor& t : inputs) in_.push_back(view(t));
+  aotc_status status = size_outputs();
+  if (status == AOTC_STATUS_OK) {
+    take_outputs();
+    status = run_method();
+  }
+  return {status, status == AOTC_STATUS_OK ? "" : artifact_.api().last_error()};
+}
+
 std::vector<HostTensor> Session::states() const {
   std::vector<HostTensor> all;
   std::map<std::string, aotc_io_info> known;  // the artifact's: other methods may have more
@@ -304,6 +323,13 @@ std::vector<HostTensor> Session::states() const {
     all.push_back(std::move(t));
   }
   return all;
+}
+
+void Session::write_states(const std::map<std::string, HostTensor>& states) {
+  for (const auto& [name, content] : states) {
+    const aotc_tensor from = view(content);
+    artifact_.check(artifact_.api().state_write(context_, name.c_str(), &from), "state_write");
+  }
 }
 
 void Session::reset_states() { artifact_.check(artifact_.api().state_reset(context_, nullptr), "state_reset"); }

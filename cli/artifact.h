@@ -1,6 +1,7 @@
 #pragma once
 // A model.so as the command line uses it: opened through its C ABI, run on host tensors.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -134,12 +135,16 @@ class Session {
   /// As run; the artifact's status and message where the model refuses these inputs: an assertion of its own fails, or an index is out of
   /// range.
   std::optional<Refusal> run_unless_refused();
+  /// Binds these inputs and runs: the artifact's status, whichever it is, and its message unless that is AOTC_STATUS_OK.
+  Refusal attempt(const std::vector<HostTensor>& inputs);
   void wait();  ///< for what was queued; throws as run
   /// Of the sizes that the latest run found.
   const std::vector<HostTensor>& outputs();
   /// The current content of every state of the method, in its metadata's order.
   std::vector<HostTensor> states() const;
   void reset_states();
+  /// By name. Throws Diagnostic where the artifact has none of that name, type and shape.
+  void write_states(const std::map<std::string, HostTensor>& states);
   aotc_context_info info() const;
   /// Steps of the latest run; needs AOTC_CONTEXT_PROFILE.
   std::vector<aotc_profile_step> profile() const;
@@ -147,6 +152,8 @@ class Session {
  private:
   aotc_status output_bounds(const std::vector<aotc_tensor>& in, const std::vector<int64_t*>& shapes) const;
   aotc_status run_method();
+  aotc_status size_outputs();  ///< for in_
+  void take_outputs();
   const Artifact& artifact_;
   search::Device* device_;
   aotc_context* context_ = nullptr;

@@ -36,6 +36,7 @@ Run add_verify(CLI::App& app);
 Run add_references(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_run(CLI::App& app);
+Run add_replay(CLI::App& app);
 Run add_explain(CLI::App& app);
 Run add_ops(CLI::App& app);
 Run add_opt(CLI::App& app);

@@ -36,6 +36,8 @@ constexpr Verb kVerbs[] = {
     {"bench", "measure load time, first call, latency percentiles and memory",
      "aotc bench model.so --dim batch=8 --threads 2 --against model.pt2", add_bench},
     {"run", "run an artifact on .npy files", "aotc run model.so --input x=x.npy --output-dir out", add_run},
+    {"replay", "run a captured run again (AOTC_CAPTURE) and compare status and outputs bit for bit", "aotc replay captures/model-4711-12",
+     add_replay},
     {"explain", "show which operators each kernel computes and why, buffers, arena, variants, guards",
      "aotc explain model.pt2 --shapes shapes.json", add_explain, false, true},
     {"diff", "compare two artifacts: signature, guards, kernels, choices, weights, sizes, and times; exit code 1 if the files differ",

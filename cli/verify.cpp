@@ -9,6 +9,7 @@
 #include "artifact.h"
 #include "base/file.h"
 #include "bisect.h"
+#include "captured.h"
 #include "cli.h"
 #include "custom_operators.h"
 #include "import/other_inputs.h"
@@ -42,10 +43,13 @@ constexpr int kSamples = 3;
 /// Runs the artifact and the archive's program on the same inputs.
 class Comparison {
  public:
-  Comparison(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive)
+  /// states: what each run begins with, as the archive's buffers have it (with_states); of those that are missing the artifact's own.
+  Comparison(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive,
+             const std::map<std::string, HostTensor>& states = {})
       : o_(o),
         common_(common),
         artifact_(artifact),
+        states_(states),
         oracles_(archive, artifact, o.threads, o.max_loss),
         program_(oracles_.program()),
         session_(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0) {}
@@ -124,6 +128,7 @@ class Comparison {
 
   std::optional<Refusal> run(const std::vector<HostTensor>& inputs) {
     session_.reset_states();
+    session_.write_states(states_);
     session_.bind(inputs);
     return session_.run_unless_refused();
   }
@@ -137,6 +142,7 @@ class Comparison {
   const Options& o_;
   const Common& common_;
   const Artifact& artifact_;
+  const std::map<std::string, HostTensor>& states_;
   Oracles oracles_;
   const import::Program& program_;
   Session session_;
@@ -145,18 +151,32 @@ class Comparison {
   int sample_ = 0;
 };
 
-/// --inputs: a set of NAME.npy files in the folder itself, or one in each of its folders.
-void compare_files(const Options& o, const Artifact& artifact, Comparison& comparison) {
+/// --inputs: the folder, where it has NAME.npy files or is a captured run, or each of its folders.
+std::vector<std::string> input_folders(const Options& o) {
   namespace fs = std::filesystem;
+  if (o.inputs.empty() || is_captured(o.inputs)) return {o.inputs};
   std::vector<std::string> folders;
   std::error_code ec;
   for (fs::directory_iterator it(o.inputs, ec), end; !ec && it != end; it.increment(ec))
-    if (it->is_directory(ec)) folders.push_back(it->path().string());
+    if (it->is_directory(ec) && it->path().filename().string()[0] != '.') folders.push_back(it->path().string());
   if (ec) throw Diagnostic(ExitCode::io, Loc{o.inputs, "", "", ""}, "cannot be read: " + ec.message());
   std::sort(folders.begin(), folders.end());
   if (folders.empty()) folders.push_back(o.inputs);
-  for (const std::string& folder : folders) comparison.given(folder, stored_inputs(folder, artifact));
+  return folders;
 }
+
+/// The program whose buffers have the content of a captured run's states.
+import::Program with_states(import::Program program,
+                            const Captured& run){for (const auto& [name, content] :run.states){const auto buffer = program.data.find(name);
+if (buffer == program.data.end() || buffer->second.type.dtype != content.dtype || buffer->second.bytes != content.bytes.size())
+  throw Diagnostic(Loc{run.folder, "", "", ""}, fmt::format("state '{}' is no buffer of that type and size in the program", name))
+      .note("--inputs " + run.folder + "/inputs verifies from the initial states");
+const auto own = std::make_shared<const std::vector<std::byte>>(content.bytes);
+buffer->second.data = own->data();
+buffer->second.keepalive = own;
+}  // namespace
+return program;
+}  // namespace aotc::cli
 
 void compare_samples(const Options& o, const Artifact& artifact, Comparison& comparison) {
   const import::Program& program = comparison.program();
@@ -174,23 +194,48 @@ void compare_samples(const Options& o, const Artifact& artifact, Comparison& com
   for (const auto& sizes : samples) comparison.drawn(sizes, seed++);
 }
 
-/// Adds the rows of a method and, with --bisect, where they first depart.
-void compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive, bool several,
-                  Verdict& v) {
-  Comparison comparison(o, common, artifact, archive);
-  if (!o.inputs.empty()) compare_files(o, artifact, comparison);
-  if (o.inputs.empty() || o.samples) compare_samples(o, artifact, comparison);
+/// Adds what was compared of a method and, with --bisect, where it first departs. archive: of the comparison.
+void add_comparison(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive,
+                    const Comparison& comparison, bool several, Verdict& v) {
+  const auto is_method = [&](const Departure& d) { return d.method == (several ? artifact.method() : ""); };
   for (Row r : comparison.rows()) {
     if (several) r.method = artifact.method();
     v.rows.push_back(std::move(r));
   }
   for (const auto& [weight, error] : comparison.row_errors()) v.row_errors[weight] = std::max(v.row_errors[weight], error);
   if (o.bisect.folder.empty() || !comparison.departed()) return;
+  if (std::any_of(v.departures.begin(), v.departures.end(), is_method)) return;
   BisectOptions bisect = o.bisect;
   bisect.threads = o.threads, bisect.flush_denormals = o.flush_denormals, bisect.allowed = o.allowed, bisect.max_loss = o.max_loss;
   if (several) bisect.folder = (std::filesystem::path(bisect.folder) / artifact.method()).string();
   v.departures.push_back(find_departure(bisect, common, artifact, archive, *comparison.departed()));
   if (several) v.departures.back().method = artifact.method();
+}
+
+void compare_runs(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive, bool several,
+                  Verdict& v) {
+  std::vector<std::string> given;
+  for (const std::string& folder : input_folders(o)) {
+    if (!is_captured(folder)) {
+      given.push_back(folder);
+      continue;
+    }
+    const Captured run = read_captured(folder);
+    if (run.method != artifact.method()) continue;
+    if (run.inputs.size() != artifact.inputs().size())
+      throw Diagnostic(Loc{folder, "", "", ""},
+                       fmt::format("has {} inputs; the artifact has {}", run.inputs.size(), artifact.inputs().size()));
+    const import::Program program = with_states(archive, run);
+    Comparison comparison(o, common, artifact, program, run.states);
+    comparison.given(folder, run.inputs);
+    add_comparison(o, common, artifact, program, comparison, several, v);
+  }
+  if (given.empty() && !o.samples) return;
+  Comparison comparison(o, common, artifact, archive);
+  for (const std::string& folder : given)
+    if (!o.inputs.empty()) comparison.given(folder, stored_inputs(folder, artifact));
+  if (o.inputs.empty() || o.samples) compare_samples(o, artifact, comparison);
+  add_comparison(o, common, artifact, archive, comparison, several, v);
 }
 
 /// What each method that is verified is compared with.
@@ -254,6 +299,8 @@ Verdict run(const Options& o, const Common& common) {
   const std::map<std::string, std::string> archives = archives_of(o, methods);
   for (const std::string& method : methods)
     if (const auto it = archives.find(method); it != archives.end()) verify_method(o, common, method, it->second, methods.size() > 1, v);
+  if (v.rows.empty() && !o.inputs.empty())
+    throw Diagnostic(Loc{o.inputs, "", "", ""}, "has runs of other methods alone, and none of those that are verified");
   return v;
 }
 
@@ -267,7 +314,7 @@ Run add_verify(CLI::App& app) {
              "holds all their programs")
       .repeated();
   auto stored = std::make_shared<Stored>();
-  add_stored(app, *stored, true, "; with --against also a folder of such folders");
+  add_stored(app, *stored, true, "; with --against also a captured run (AOTC_CAPTURE), or a folder of such folders");
   add_option(app, "--dim", o->dims, "NAME=SIZE: fixes a dimension (repeatable); the others are sampled over their range");
   add_option(app, "--samples", o->samples,
              "number of random sets of sizes and inputs, in addition to the example inputs of the program; default: 3, with --inputs none")

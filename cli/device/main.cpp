@@ -56,6 +56,8 @@ constexpr Verb kVerbs[] = {
     {"bench", "measure an artifact with its tensors on the device", "aotc-device bench model.so --inputs refs/inputs --profile",
      add_device_bench},
     {"run", "run an artifact on .npy files", "aotc-device run model.so --input x=x.npy --output-dir out", add_run},
+    {"replay", "run a captured run again (AOTC_CAPTURE) and compare status and outputs bit for bit",
+     "aotc-device replay captures/model-4711-12", add_replay},
     {"probe", "report whether this machine can run the artifact, or what it lacks", "aotc-device probe model.so", add_probe},
     {"verify-package", "check that a package is complete and signed with a key, without loading it",
      "aotc-device verify-package model.aotcpkg.tar --key key.pub --extract model", add_verify_package},

@@ -29,6 +29,8 @@ aotc_status seal_check(bool all) {
 
 uint64_t seal_weights_hash() { return aotc_module.weights_hash; }
 
+uint64_t seal_self_hash() { return 0; }
+
 const char* own_path(char* buffer) {
   Dl_info info;  // of a shared object that the model was linked into; of a program it is as the shell was told, or nothing
   if (dladdr(&aotc_module, &info) != 0 && info.dli_fname && info.dli_fname[0] == '/') return info.dli_fname;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "atomic.h"
+#include "capture.h"
 #include "cuda.h"
 #include "cuda_graph.h"
 #include "dense.h"
@@ -469,7 +470,9 @@ aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   c->traceparent = traceparent;
-  return run_checked(c, method, in, n_in, out, n_out, stop);
+  if (__builtin_expect(!c->model->capture, 1)) return run_checked(c, method, in, n_in, out, n_out, stop);
+  CapturedRun captured(c, method, in, n_in, out, n_out);
+  return captured.end(run_checked(c, method, in, n_in, out, n_out, stop));
 }
 
 aotc_status context_output_bounds(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
@@ -506,8 +509,14 @@ aotc_status context_output_sizes(aotc_context* c, int32_t output, int64_t* sizes
     RT_TRY(cuda_wait(c->model->cuda, c->stream));
     RT_TRY(take_gpu_fault(c));
   }
+  return output_sizes_within(c, output, sizes);
+}
+
+aotc_status output_sizes_within(aotc_context* c, int32_t output, int64_t* sizes) {
   if (!c->sizes_known)
     return fail(AOTC_STATUS_WRONG_STATE, "output_sizes: %s", c->latest ? "the latest run failed" : "nothing has been run");
+  const aotc_method_desc& desc = *(c->latest ? c->latest->method : c->model->methods)->desc;
+  const aotc_io_desc& io = desc.outputs[output];
   int64_t* const symbols = c->found_at ? c->found_at : c->latest->symbols;
   for (uint32_t h = 0; c->found_at && h < desc.n_hidden; ++h)
     memcpy(&symbols[desc.n_symbols + h], c->hidden + h * AOTC_HIDDEN_BYTES, sizeof(int64_t));

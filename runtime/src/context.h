@@ -146,7 +146,11 @@ aotc_status bind_workspace(aotc_context* context, ShapeEntry* entry);
 aotc_status run_steps(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out, Stop* stop);
 aotc_status run_steps_gpu(aotc_context* context, ShapeEntry* entry, const aotc_tensor* in, const aotc_tensor* out, Stop* stop);
 aotc_status context_synchronize(aotc_context* context);
+/// GPU: until the runs of the context are done; their error. Within a ContextLock and a CudaScope.
+aotc_status wait_for_queued(aotc_context* context);
 aotc_status context_output_sizes(aotc_context* context, int32_t output, int64_t* sizes);
+/// The same within a ContextLock, after runs on a GPU were waited for.
+aotc_status output_sizes_within(aotc_context* context, int32_t output, int64_t* sizes);
 /// What a run failed with in a step of a method's variant.
 aotc_status step_fault(const aotc_context& context, const aotc_method_desc& method, const aotc_variant& variant, uint32_t step,
                        int32_t fault);

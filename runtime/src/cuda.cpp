@@ -208,6 +208,12 @@ aotc_status cuda_upload(Cuda* cuda, const aotc_module_desc& part, const uint8_t*
   return status;
 }
 
+void cuda_describe(const Cuda& cuda, char* name, int room, int* driver) {
+  *driver = name[0] = 0;
+  if (cuda.driver.device_name(name, room, cuda.device) != kSuccess) name[0] = 0;
+  if (cuda.driver.driver_version && cuda.driver.driver_version(driver) != kSuccess) *driver = 0;
+}
+
 const char* cuda_target(const Cuda& cuda) { return cuda.target; }
 bool cuda_overlaps(const Cuda& cuda) { return cuda.overlaps; }
 

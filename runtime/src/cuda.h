@@ -30,6 +30,9 @@ uint64_t cuda_weights_bytes(const aotc_module_desc& part);
 bool cuda_overlaps(const Cuda& cuda);
 const char* cuda_target(const Cuda& cuda);  ///< "sm_90a"
 
+/// The device's name, and the version of its driver, 12040 for CUDA 12.4; "" and 0 where it does not say.
+void cuda_describe(const Cuda& cuda, char* name, int room, int* driver);
+
 /// DEVICE_LOST once the device was lost; else OK.
 aotc_status cuda_alive(const Cuda& cuda);
 

@@ -111,6 +111,7 @@ static_assert(sizeof(CopyNode) == 200 && sizeof(KernelNode) == 72 && sizeof(Fill
 
 // Functions of newer drivers, null where there are none; as AOTC_CUDA_FUNCTIONS.
 #define AOTC_CUDA_NEWER_FUNCTIONS(X)                                                                                                       \
+  X(driver_version, "cuDriverGetVersion", (int*))                                                                                          \
   X(launch_ex, "cuLaunchKernelEx", (const LaunchConfig*, CUfunction, void**, void**))                                                      \
   X(encode_map, "cuTensorMapEncodeTiled",                                                                                                  \
     (void*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int, int, int))                 \

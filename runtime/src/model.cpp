@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "cpu.h"
 #include "cuda.h"
 #include "memory.h"
@@ -133,6 +134,7 @@ void model_free(aotc_model* model) {
   free(model->state_dims);
   free(model->methods);
   free(model->streaming.place);
+  capture_free(model->capture);
   free(model->path);
   free(model);
 }
@@ -265,7 +267,8 @@ aotc_status model_create(const aotc_module_desc& artifact, const aotc_model_opti
   model->references = 1;
   model->path = copy_of_path();
   model->nvtx = nvtx_attach();
-  const aotc_status status = fill(model, artifact, options);
+  aotc_status status = fill(model, artifact, options);
+  if (status == AOTC_STATUS_OK) status = capture_create(*model, &model->capture);
   if (status != AOTC_STATUS_OK) {
     model_free(model);
     return status;

@@ -34,6 +34,7 @@ struct Method {
   const char*** found;  ///< per output: texts of the sizes that a run finds, or null
 };
 
+struct Capture;
 struct Cuda;
 struct Nvtx;
 
@@ -57,6 +58,7 @@ struct aotc_model {
   uint32_t references;         ///< the caller's and one a context
   char* path;                  ///< of the file that this code was loaded from; null: it has none
   const aotc::rt::Nvtx* nvtx;  ///< null: no tool is attached
+  aotc::rt::Capture* capture;  ///< null: no run is written (capture.h)
 };
 
 namespace aotc::rt {

@@ -395,18 +395,22 @@ aotc_status gpu_step_times(const aotc_context& c, uint64_t* ns, uint32_t n) {
   return AOTC_STATUS_OK;
 }
 
-aotc_status context_synchronize(aotc_context* c) {
-  const ContextLock lock(c);
-  RT_TRY(lock.status());
-  if (!c->model->cuda) return AOTC_STATUS_OK;
-  const CudaScope scope(c->model->cuda);
-  RT_TRY(scope.status());
+aotc_status wait_for_queued(aotc_context* c) {
   RT_TRY(cuda_alive(*c->model->cuda));
   RT_TRY(cuda_wait(c->model->cuda, c->stream));
   const aotc_status status = take_gpu_fault(c);
   c->queued = 0;
   weights_read(c);
   return status;
+}
+
+aotc_status context_synchronize(aotc_context* c) {
+  const ContextLock lock(c);
+  RT_TRY(lock.status());
+  if (!c->model->cuda) return AOTC_STATUS_OK;
+  const CudaScope scope(c->model->cuda);
+  RT_TRY(scope.status());
+  return wait_for_queued(c);
 }
 
 }  // namespace aotc::rt

@@ -73,6 +73,12 @@ uint64_t seal_weights_hash() {
   return own.weights_hash;
 }
 
+uint64_t seal_self_hash() {
+  aotc_seal own;
+  memcpy(&own, aotc_seal_content, sizeof own);
+  return own.self_hash;
+}
+
 aotc_status seal_check(bool all) {
   aotc_seal own;
   memcpy(&own, aotc_seal_content, sizeof own);

@@ -12,6 +12,8 @@ namespace aotc::rt {
 aotc_status seal_check(bool all);
 /// Hash of the weights that this artifact was built with; 0: it has none.
 uint64_t seal_weights_hash();
+/// Of all bytes of the artifact's file: what the command line calls its id; 0: there is none.
+uint64_t seal_self_hash();
 /// Where the file lies that this code was loaded from; null where it has no path. It may lie in `buffer`, of kPathMax bytes.
 constexpr size_t kPathMax = 4096;
 const char* own_path(char* buffer);
