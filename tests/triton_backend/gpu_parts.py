@@ -137,17 +137,22 @@ def lost(o, e):
 
 
 def emulated(o, e):
-    """An artifact for GPUs alone on an emulated one, which the server takes for none: the instance chooses it. Two models have one copy of it."""
+    """An artifact for GPUs alone on an emulated one, which the server takes for none: the instance chooses it. Two models have one copy of it; they are
+    asked at once, and one of them has two instances."""
     models = os.path.join(o.work, "gpu_models")
     if not o.driver or not os.path.exists(os.path.join(o.work, "gpu_kernels.so")):
         return "no emulated GPU: skipped"
-    with Server(o, models, "--model-control-mode=explicit", "--load-model=net", env=dict(os.environ, LD_LIBRARY_PATH=o.driver, AOTC_EMULATED_KERNELS=os.path.join(o.work, "gpu_kernels.so"))) as s:
+    with Server(o, models, "--model-control-mode=explicit", "--load-model=*", env=dict(os.environ, LD_LIBRARY_PATH=o.driver, AOTC_EMULATED_KERNELS=os.path.join(o.work, "gpu_kernels.so"))) as s:
         assert s.get("/v2/health/ready") is not None, s.said()[-6000:]
-        s.web.load_model("beside")  # not beside the other: one thread at a time may use the emulated GPU
+        name = s.get("/v2/models/net/config")["output"][0]["name"]
+
+        def ask(model, first):
+            for rows in (1, 5, 16 - first):
+                close(s.infer(model, {"x": e["net.0"][first:first + rows]}).as_numpy(name), e["net.1"][first:first + rows], f"{rows} rows of {model} on a GPU")
         for model in ("net", "beside"):
-            for rows in (1, 5, 16):
-                r = s.infer(model, {"x": e["net.0"][:rows]})
-                close(r.as_numpy(r.get_response()["outputs"][0]["name"]), e["net.1"][:rows], f"{rows} rows on a GPU")
+            ask(model, 0)
+        done = all_threads(s, [lambda i=i: [ask(("net", "beside")[i % 4 == 0], i % 11) for _ in range(4)] for i in range(12)])
+        assert not [d for d in done if isinstance(d, Exception)], done
         assert s.said().count(": loaded for") == 1, s.said()
         s.web.close()
         s.stop()

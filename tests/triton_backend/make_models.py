@@ -261,7 +261,7 @@ def main(o):
         folder = os.path.join(o.work, "gpu_models", "beside")
         os.makedirs(os.path.join(folder, "1"), exist_ok=True)
         with open(os.path.join(folder, "config.pbtxt"), "w") as f:
-            f.write('backend: "aotc"\n' + "".join(parameter % p for p in (("artifact", "../net/1/model.so"), ("device", "0"), ("graphs", "on"))))
+            f.write('backend: "aotc"\ninstance_group { count: 2 }\n' + "".join(parameter % p for p in (("artifact", "../net/1/model.so"), ("device", "0"), ("graphs", "on"))))
         emulate.compile_host(os.path.join(kept, "kernels.cu"), os.path.join(o.work, "gpu_host"), os.path.join(o.work, "gpu_kernels.so"), "c++")
 
     Dim = torch.export.Dim

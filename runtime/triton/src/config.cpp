@@ -6,7 +6,6 @@ namespace aotc::triton {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int kInstancesOnGpu = 2;
 constexpr int64_t kUnbounded = 64;  // rows where neither the artifact nor the config has a bound
 
 int64_t integer(const Json& value) {  // numbers of 64 bits may be texts
@@ -166,11 +165,6 @@ Status complete(const Artifact& artifact, const Settings& settings, Json* config
   if (!scheduled && states == States::slots)
     (*config)["sequence_batching"] = {{"max_sequence_idle_microseconds", 60000000},
                                       {"oldest", {{"max_candidate_sequences", service.slots.rows}, {"max_queue_delay_microseconds", 1}}}};
-  // While one instance gathers requests and answers them, the GPU has the other's run. States are an instance's own.
-  const bool on_gpu =
-      (!settings.device_given || settings.device >= 0) && artifact.model.api()->probe(std::max(settings.device, 0)) == AOTC_STATUS_OK;
-  if (on_gpu && !has(*config, "instance_group") && states == States::none && settings.feedback.empty())
-    (*config)["instance_group"] = {{{"count", kInstancesOnGpu}}};
   if (!settings.feedback.empty() && !has_object(*config, "model_transaction_policy"))
     (*config)["model_transaction_policy"] = {{"decoupled", true}};
   return {};
