@@ -109,14 +109,14 @@ def drive(o):
 
         few = archives[:2]
         flags = "--threads 1 -j 1"
-        p = run_tune(o, "tune", *common, "--aotc", o.aotc, f"--flags={flags}", "--budget", "4", "--db", o.at("tuned.json"), *few)
+        p = run_tune(o, "tune", *common, "--aotc", o.aotc, f"--flags={flags}", "--budget", "600", "--db", o.at("tuned.json"), *few)
         _, worker = until("a job runs", lambda: workers(o.aotc))[0]
         time.sleep(1)
         os.kill(worker, signal.SIGKILL)
         said = ended(o, p)
         assert "goes elsewhere" in said, said
         for a in few:
-            subprocess.run([o.aotc, "tune", a, "--tuning-db", o.at("alone.json"), "--tune-budget", "4", "--quiet", *flags.split()])
+            subprocess.run([o.aotc, "tune", a, "--tuning-db", o.at("alone.json"), "--tune-budget", "600", "--quiet", *flags.split()])
         tuned, alone = (json.load(open(o.at(n + ".json"))) for n in ("tuned", "alone"))
         assert keys(tuned) == keys(alone) and tuned["records"], (keys(tuned), keys(alone))
         r = subprocess.run([o.aotc, "build", few[0], "-o", o.at("a.so"), "--quiet", "--threads", "1", "--tuning-db", o.at("tuned.json"), "--error-on-tuning-miss"], capture_output=True, text=True)
