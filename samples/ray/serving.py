@@ -46,6 +46,7 @@ class Options(BaseModel):
     wait_ms: float = 0  # that a run waits for others; what waits during a run goes together anyway
     resident: int = 4  # models of a folder that a replica holds
     health_s: float = 10
+    access_log: bool = False  # a line a request, whose writing in packs holds up those that come then
 
 
 class Refused(Exception):
@@ -96,11 +97,12 @@ class Held:
 class Models:
     """What a replica does. deployment() wraps `together` and `resident`, whose bounds Ray wants when the class is made."""
 
-    def __init__(self, device, threads, contexts):
+    def __init__(self, device, threads, contexts, wait):
         self.settings = dict(device=device, contexts=contexts, threads=threads)
         self.workers = concurrent.futures.ThreadPoolExecutor(contexts, "aotc")
         self.apart = concurrent.futures.ThreadPoolExecutor(1, "load")
         self.only, self.held, self.config = None, weakref.WeakValueDictionary(), None
+        self.wait, self.free = wait, contexts  # free: contexts that no request has
         tags = dict(tag_keys=("model", "version"))
         self.count = {"requests": metrics.Counter("aotc_requests", "requests that ran", **tags),
                       "runs": metrics.Counter("aotc_runs", "runs of a model; requests that waited together are one", **tags),
@@ -168,12 +170,20 @@ class Models:
                 answers[i] = r
         return answers
 
+    async def output(self, job):
+        """Of a job: by itself where there is nothing to wait for, since Ray's queue takes a quarter of a millisecond."""
+        self.free -= 1
+        try:
+            return await self.together(job) if self.wait or self.free < 0 else (await Models.together(self, [job]))[0]
+        finally:
+            self.free += 1
+
     async def infer(self, a, body, headers):
         try:
             inputs, binary, wanted = tensors(body, headers)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as e:
             raise Refused(400, f"this is no request of the protocol v2: {type(e).__name__}: {e}") from e
-        outputs = await self.together((a, inputs))
+        outputs = await self.output((a, inputs))
         if isinstance(outputs, Exception):
             self.count["failed"].inc(tags=self.tags(a))
             fault = isinstance(outputs, (ValueError, TypeError, KeyError, IndexError, AssertionError))
@@ -211,8 +221,9 @@ def deployment(o, name="Models"):
         "autoscaling_config": {"min_replicas": o.replicas, "max_replicas": most, "target_ongoing_requests": o.queue, "upscale_delay_s": o.scale_s}}
     made = serve.deployment(name=name, max_ongoing_requests=2 * o.batch * o.contexts, health_check_period_s=o.health_s,
                             health_check_timeout_s=max(30, o.health_s), graceful_shutdown_timeout_s=60, ray_actor_options={"num_cpus": o.cpus, "num_gpus": o.gpus},
-                            user_config={"artifact": os.path.abspath(o.artifact), "version": o.version}, **scale)(Served)
-    return made.bind("cuda" if o.gpus else "cpu", o.threads, o.contexts)
+                            user_config={"artifact": os.path.abspath(o.artifact), "version": o.version}, logging_config={"enable_access_log": o.access_log},
+                            **scale)(Served)
+    return made.bind("cuda" if o.gpus else "cpu", o.threads, o.contexts, o.wait_ms > 0)
 
 
 def app(o: Options):

@@ -13,7 +13,7 @@
 #include "streams.h"
 #include "tensor_map.h"
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500, GUARD = 4096 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, NOT_FOUND = 500, GUARD = 4096 };
 typedef struct Function {
   void (*run)(const void*);
   unsigned cluster;
@@ -35,10 +35,17 @@ int emulated_launches(const void** rows) {
 }
 static char tag;
 
-int cuInit(unsigned flags) { return late = !getenv("AOTC_EMULATED_AT_ONCE"), flags ? INVALID_VALUE : OK; }
+/* As many as CUDA_VISIBLE_DEVICES names, one without it; all are the host. */
+static int devices(void) {
+  const char* named = getenv("CUDA_VISIBLE_DEVICES");
+  int n = !named || (*named && *named != '-');
+  for (; named && *named; ++named) n += *named == ',';
+  return n;
+}
+int cuInit(unsigned flags) { return late = !getenv("AOTC_EMULATED_AT_ONCE"), flags ? INVALID_VALUE : devices() ? OK : NO_DEVICE; }
 int cuGetErrorString(int code, const char** text) { return (void)code, *text = "the emulated GPU refused", OK; }
-int cuDeviceGetCount(int* n) { return *n = 1, OK; }
-int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, OK; }
+int cuDeviceGetCount(int* n) { return *n = devices(), OK; }
+int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal >= 0 && ordinal < devices() ? OK : INVALID_DEVICE; }
 int cuDeviceGetName(char* name, int n, int device) { return (void)device, snprintf(name, (size_t)n, "an emulated GPU"), OK; }
 int cuDeviceGetAttribute(int* value, int attribute, int device) { return (void)device, *value = attribute == 75 ? 9 : 0, OK; }
 int cuDevicePrimaryCtxRetain(void** context, int device) { return (void)device, *context = &tag, OK; }

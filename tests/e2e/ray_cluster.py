@@ -1,4 +1,5 @@
 """Three raylets on this machine, each at an address of its own (127.0.0.2, .3, .4: Ray takes 127.0.0.1 for another name of the machine)."""
+import contextlib
 import ctypes
 import json
 import os
@@ -60,20 +61,35 @@ def below(pid):
     return out
 
 
+def processor_seconds(pids):
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as f:
+            total += sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
 def free_port(host="127.0.0.2"):
     with socket.socket() as s:
         s.bind((host, 0))
         return s.getsockname()[1]
 
 
+# HAProxy before the replicas in place of Ray's proxy, as samples/README.md has it; what is lost with a replica is sent again by it, not to one that has just failed.
+HAPROXY = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1", "RAY_SERVE_HAPROXY_RETRY_ON": "conn-failure empty-response 502 503 504",
+           "RAY_SERVE_HAPROXY_RETRIES": "10", "RAY_SERVE_HAPROXY_OBSERVE_ERROR_LIMIT": "1", "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5"}
+
+
 class Cluster:
-    def __init__(self, work, path, nodes=3, cpus=4):
-        """path: folders of PYTHONPATH."""
+    def __init__(self, work, path, nodes=3, cpus=4, gpus={}, environment={}):
+        """path: folders of PYTHONPATH. gpus: how many a node says that it has."""
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what a raylet leaves behind becomes ours, and ends with us
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
-        self.work, self.nodes, self.cpus = work, {}, cpus
-        self.temporary = tempfile.mkdtemp(prefix="aotcray")  # paths of sockets have at most 107 bytes
-        self.env = dict(os.environ, PYTHONPATH=os.pathsep.join(path), RAY_USAGE_STATS_ENABLED="0", RAY_DISABLE_MEMORY_MONITOR="1", OMP_NUM_THREADS="1")
+        self.work, self.nodes, self.cpus, self.gpus = work, {}, cpus, gpus
+        self.temporary = tempfile.mkdtemp(prefix="aotcray")  # paths of sockets have at most 107 bytes, of HAProxy's 97
+        self.env = dict(os.environ, PYTHONPATH=os.pathsep.join(path), RAY_USAGE_STATS_ENABLED="0", RAY_DISABLE_MEMORY_MONITOR="1", OMP_NUM_THREADS="1", **environment)
+        for name, file in (("CONFIG_FILE_LOC", "haproxy.cfg"), ("SOCKET_PATH", "admin.sock"), ("METRICS_SOCKET_PATH", "metrics.sock"), ("SERVER_STATE_BASE", ""), ("SERVER_STATE_FILE", "state")):
+            self.env["RAY_SERVE_HAPROXY_" + name] = os.path.join(self.temporary, file)
         self.port, self.rest = free_port(), free_port()
         self.address = f"127.0.0.2:{self.port}"
         try:
@@ -97,9 +113,13 @@ class Cluster:
 
     def start(self, ip, *options):
         log = open(os.path.join(self.work, f"node.{ip}.log"), "w")
+        env = dict(self.env)
+        if "RAY_SERVE_ENABLE_HA_PROXY" in env:  # ports of a machine, which all are here
+            for port in ("HAPROXY_METRICS_PORT", "HAPROXY_STATS_PORT", "WORKER_PROXY_HTTP_PORT"):
+                env["RAY_SERVE_" + port] = str(free_port(""))
         self.nodes[ip] = subprocess.Popen(
             [os.path.join(os.path.dirname(sys.executable), "ray"), "start", "--block", f"--node-ip-address={ip}", f"--num-cpus={self.cpus}",
-             "--object-store-memory=80000000", "--disable-usage-stats", *options], stdout=log, stderr=subprocess.STDOUT, env=self.env, cwd=self.work)
+             f"--num-gpus={self.gpus.get(ip, 0)}", "--object-store-memory=80000000", "--disable-usage-stats", *options], stdout=log, stderr=subprocess.STDOUT, env=env, cwd=self.work)
         log.close()
 
     def machines(self):

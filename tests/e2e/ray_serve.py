@@ -1,10 +1,11 @@
 """samples/ray on three raylets of this machine: models made beside torch, served by replicas without it, under load while a replica and a raylet are
 killed and the model is replaced.
 
-    ray_serve.py --aotc BIN --python-package DIR --plain BIN --work DIR     makes the models, then goes on with Ray's Python
+    ray_serve.py --aotc BIN --python-package DIR --plain BIN --work DIR [--haproxy] [--driver DIR]     makes the models, then goes on with Ray's Python
       AOTC_RAY_VENV    an environment with ray[serve] (default: ~/.cache/aotc/ray; AOTC_RAY_VENV=.. packaging/setup.sh makes it). Without it: 77, skipped
 
-Clients retry, as a load balancer in front of Ray would; no request may fail beyond that, and every answer is eager's of one of the versions.
+Clients retry, as a load balancer in front of Ray would; with --haproxy Ray has one itself, and they don't. No request may fail beyond that, and every answer is
+eager's of one of the versions. With --driver, the folder of the emulated GPU's libcuda.so.1, replicas share GPUs that a raylet says it has.
 """
 import argparse
 import contextlib
@@ -63,6 +64,23 @@ def make(o):
     shutil.copytree(o.at("2"), o.at("cut"))
     os.truncate(o.at("cut", "net.so"), os.path.getsize(o.at("cut", "net.so")) // 2)
 
+    if o.driver:
+        sys.path.insert(0, os.path.join(HERE, "..", "gpu"))
+        import emulate
+
+        os.makedirs(o.at("gpu"))
+        small = nn.Sequential(nn.Linear(32, 24), nn.ReLU(), nn.Linear(24, 8)).eval()
+        torch.export.save(torch.export.export(small, (x[:4],), dynamic_shapes=({0: batch},)), o.at("gpu.pt2"))
+        expected["gpu"] = small(x)
+        env = dict(os.environ, VIRTUAL_ENV=os.environ.get("VIRTUAL_ENV", sys.prefix))  # where aotc looks for NVRTC
+        r = subprocess.run([o.aotc, "build", o.at("gpu.pt2"), "-o", o.at("gpu", "net.so"), "--cuda", "sm_90", "--keep", o.at("gpu", "kept"), "--quiet"],
+                           capture_output=True, text=True, env=env)
+        if r.returncode and "NVRTC" in r.stdout + r.stderr:
+            print("there is no NVRTC: no replicas on GPUs")
+        else:
+            assert r.returncode == 0, r.stdout + r.stderr
+            emulate.compile_host(o.at("gpu", "kept", "kernels.cu"), o.at("gpu", "host"), o.at("gpu", "kernels.so"), "c++")
+
     rows, scale = torch.arange(6).reshape(3, 2), torch.full((3, 1), 2.0)
     for n in range(3):
         lookup = Lookup()
@@ -89,10 +107,11 @@ def make(o):
 
 class Client:
     """One connection pool. Answers of 5xx and broken connections are tried again, for a minute."""
+    tries = 60
 
     def __init__(self, base):
         import urllib3
-        again = urllib3.Retry(total=60, backoff_factor=0.1, backoff_max=1, status_forcelist=[500, 502, 503, 504], allowed_methods=None)
+        again = urllib3.Retry(total=self.tries, backoff_factor=0.1, backoff_max=1, status_forcelist=[500, 502, 503, 504], allowed_methods=None)
         self.base, self.pool, self.once = base, urllib3.PoolManager(retries=again, timeout=120), urllib3.PoolManager(retries=False, timeout=120)
         self.again = 0
 
@@ -245,6 +264,20 @@ def check_telling(client, expected):
         assert client.send("/tell", wrong)[0] == 400, wrong
 
 
+def check_gpus(o, cluster, client, expected):
+    """Four replicas share the two GPUs of one machine; each sees its own as the first."""
+    import numpy
+    of = [(pid, ip, open(f"/proc/{pid}/maps").read()) for pid, ip in cluster.replicas()]
+    on = [(pid, ip) for pid, ip, maps in of if o.at("gpu", "kernels.so") in maps]
+    assert [ip for _, ip in on] == ["127.0.0.3"] * 4, on
+    assert not [pid for pid, _, maps in of if "libcuda" in maps and (pid, "127.0.0.3") not in on], "a replica without GPUs has a driver"
+    for _ in range(20):
+        got, _ = client.infer("net", {"input": expected["x"][:5]}, "/gpu")
+        assert numpy.allclose(next(iter(got.values())), expected["gpu"][:5], atol=1e-4)
+    assert json.loads(client.send("/gpu/v2/models/net")[1])["platform"].startswith("aotc_sm_90")
+    print("GPUs: four replicas on the two of one machine", flush=True)
+
+
 def check_memory(o, cluster):
     """Replicas of one machine have one copy of the weights: the file's pages."""
     file = os.path.join("1", "net.so")
@@ -272,17 +305,10 @@ def check_metrics(cluster):
     until("the metrics are told", told)
 
 
-def processor_seconds(pids):
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as f:
-            total += sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
-    return total
-
-
 def throughput(base, expected, seconds, servers, clients=8):
     """Requests a second, and milliseconds of processor time that each takes of the servers beyond what they take idle: this hangs little on what else the
     machine does."""
+    from ray_cluster import processor_seconds
     used = lambda: (time.monotonic(), processor_seconds(servers()))
     start, before = used()
     time.sleep(seconds)
@@ -301,15 +327,18 @@ def throughput(base, expected, seconds, servers, clients=8):
 def drive(o):
     import numpy
     import yaml
-    from ray_cluster import Cluster, below, free_port, until
+    from ray_cluster import HAPROXY, Cluster, below, free_port, until
 
     expected = dict(numpy.load(o.at("expected.npz")))
     shutil.rmtree(o.at("log"), ignore_errors=True)
     os.makedirs(o.at("log"))
-    cluster = Cluster(o.at("log"), [os.path.join(SAMPLES, "ray"), o.python_package])
+    on_gpu = os.path.exists(o.at("gpu", "kernels.so"))
+    cluster = Cluster(o.at("log"), [os.path.join(SAMPLES, "ray"), o.python_package], gpus={"127.0.0.3": 2}, environment=HAPROXY if o.haproxy else {})
     try:
-        port = free_port()
+        host = "0.0.0.0" if o.haproxy else "127.0.0.2"
+        port = free_port(host)
         base = f"http://127.0.0.2:{port}"
+        Client.tries = 0 if o.haproxy else Client.tries
         with open(os.path.join(SAMPLES, "ray", "serve.yaml")) as f:
             config = yaml.safe_load(f)
         net = config["applications"][0]
@@ -318,16 +347,35 @@ def drive(o):
         zoo = {"name": "zoo", "route_prefix": "/zoo", "import_path": "serving:app",
                "args": {"artifact": o.at("zoo"), "resident": 2, "most_replicas": 2, "queue": 1, "scale_s": 1, "cpus": 0.5}}
         tell = {"name": "tell", "route_prefix": "/tell", "import_path": "telling:app", "args": {"artifact": o.at("teller.so"), "cpus": 0.5}}
-        config["http_options"] = {"host": "127.0.0.2", "port": port}
-        config["applications"] += [zoo, tell]
+        gpu = {"name": "gpu", "route_prefix": "/gpu", "import_path": "serving:app", "args": {"artifact": o.at("gpu", "net.so"), "gpus": 0.5, "cpus": 0, "replicas": 4, "health_s": 3600},
+               "runtime_env": {"env_vars": {"LD_LIBRARY_PATH": o.driver, "AOTC_EMULATED_KERNELS": o.at("gpu", "kernels.so")}}}
+        config["http_options"] = {"host": host, "port": port}
+        config["applications"] += [zoo, tell, gpu] if on_gpu else [zoo, tell]
         cluster.deploy(config)
         print("deployed:", sorted(ip for _, ip in cluster.replicas()), flush=True)
         client = Client(base)
         check_answers(client, expected)
         check_zoo(client, expected)
         check_telling(client, expected)
+        if on_gpu:
+            check_gpus(o, cluster, client, expected)
+            config["applications"].remove(gpu)
+            cluster.deploy(config)
+            until("the GPUs' replicas are gone", lambda: len(cluster.replicas()) == 5)
         check_memory(o, cluster)
         check_metrics(cluster)
+
+        rate, each = throughput(base, expected, o.seconds, lambda: below(os.getpid()))
+        with open(o.at("log", "plain.log"), "w") as log:
+            plain = subprocess.Popen([o.plain, o.at("1", "net.so"), "--host", "127.0.0.1", "--port", "0", "--contexts", "3", "--batch", "32"],
+                                     stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            at = plain.stdout.readline().split("http://")[1].split("/")[0]
+            plain_rate, plain_each = throughput("http://" + at, expected, o.seconds, lambda: [plain.pid])
+            print(f"throughput: {rate:.0f} requests/s, {rate / plain_rate:.2f} of the plain service's; {each / plain_each:.1f} times its processor time a request", flush=True)
+        finally:
+            plain.kill()
+            plain.wait()
 
         def update(version, folder):
             net["deployments"][0]["user_config"] = {"artifact": o.at(folder, "net.so"), "version": version}
@@ -385,18 +433,6 @@ def drive(o):
         for t in crowding:
             t.join()
         print("autoscaling: a second replica by the length of the queue", flush=True)
-
-        rate, each = throughput(base, expected, o.seconds, lambda: below(os.getpid()))
-        with open(o.at("log", "plain.log"), "w") as log:
-            plain = subprocess.Popen([o.plain, o.at("1", "net.so"), "--host", "127.0.0.1", "--port", "0", "--contexts", "3", "--batch", "32"],
-                                     stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            at = plain.stdout.readline().split("http://")[1].split("/")[0]
-            plain_rate, plain_each = throughput("http://" + at, expected, o.seconds, lambda: [plain.pid])
-            print(f"throughput: {rate:.0f} requests/s, {rate / plain_rate:.2f} of the plain service's; {each / plain_each:.1f} times its processor time a request", flush=True)
-        finally:
-            plain.kill()
-            plain.wait()
     except BaseException:
         keep = o.at("log", "session")
         shutil.copytree(os.path.join(cluster.temporary, "session_latest", "logs"), keep, ignore_dangling_symlinks=True, dirs_exist_ok=True)
@@ -413,11 +449,13 @@ if __name__ == "__main__":
     p.add_argument("--python-package", required=True)
     p.add_argument("--plain", required=True, help="samples/kubernetes/server.cpp, built")
     p.add_argument("--work", required=True)
+    p.add_argument("--haproxy", action="store_true", help="before the replicas, in place of Ray's proxy")
+    p.add_argument("--driver", default="", help="the emulated GPU's")
     p.add_argument("--seconds", type=float, default=3, help="that throughput is measured for")
     p.add_argument("--drive", action="store_true", help="with models that are made, by a Python that has ray")
     o = p.parse_args()
-    for name in ("python_package", "plain", "work"):
-        setattr(o, name, os.path.abspath(getattr(o, name)))
+    for name in ("python_package", "plain", "work", "driver"):
+        setattr(o, name, getattr(o, name) and os.path.abspath(getattr(o, name)))
     o.at = lambda *names: os.path.join(o.work, *names)
     sys.path.insert(0, HERE)
     if o.drive:
@@ -426,7 +464,7 @@ if __name__ == "__main__":
         from ray_cluster import python_with_ray
 
         python = python_with_ray()
-        if not thirds.takes(0, "Ray Serve's sample"):
+        if not thirds.takes(*((2, "Ray Serve's sample behind HAProxy") if o.haproxy else (0, "Ray Serve's sample"))):
             sys.exit(77)
         shutil.rmtree(o.work, ignore_errors=True)
         os.makedirs(o.work)

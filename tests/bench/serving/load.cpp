@@ -15,7 +15,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -60,7 +62,9 @@ struct Client {
     size_t end;
     while ((end = got.find("\r\n\r\n")) == std::string::npos)
       if (!more()) return false;
-    const size_t own = got.find("\nContent-Length: ") + 1;  // not the end of Inference-Header-Content-Length
+    std::transform(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(end), got.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const size_t own = got.find("\ncontent-length: ") + 1;  // not the end of Inference-Header-Content-Length
     if (own == 0 || own > end) return false;
     const size_t length = std::strtoul(got.c_str() + got.find(' ', own), nullptr, 10);
     while (got.size() < end + 4 + length)
