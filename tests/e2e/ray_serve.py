@@ -61,6 +61,8 @@ def make(o):
     assert r.returncode == 0, r.stdout + r.stderr
     shutil.copytree(o.at("2"), o.at("strange"))
     shutil.copytree(o.at("1", "net.refs"), o.at("strange", "net.refs"))  # the canary of another model
+    build(o.at("ill", "net.so"), o.at("net1.pt2"), "--weights-file")
+    shutil.copytree(o.at("1", "net.refs"), o.at("ill", "net.refs"))
     shutil.copytree(o.at("2"), o.at("cut"))
     os.truncate(o.at("cut", "net.so"), os.path.getsize(o.at("cut", "net.so")) // 2)
 
@@ -264,18 +266,45 @@ def check_telling(client, expected):
         assert client.send("/tell", wrong)[0] == 400, wrong
 
 
+def maps(pid):
+    """The files that a process has in memory; nothing of one that has ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/maps") as f:
+        return f.read()
+    return ""
+
+
 def check_gpus(o, cluster, client, expected):
     """Four replicas share the two GPUs of one machine; each sees its own as the first."""
     import numpy
-    of = [(pid, ip, open(f"/proc/{pid}/maps").read()) for pid, ip in cluster.replicas()]
-    on = [(pid, ip) for pid, ip, maps in of if o.at("gpu", "kernels.so") in maps]
+    of = [(pid, ip, maps(pid)) for pid, ip in cluster.replicas()]
+    on = [(pid, ip) for pid, ip, files in of if o.at("gpu", "kernels.so") in files]
     assert [ip for _, ip in on] == ["127.0.0.3"] * 4, on
-    assert not [pid for pid, _, maps in of if "libcuda" in maps and (pid, "127.0.0.3") not in on], "a replica without GPUs has a driver"
+    assert not [pid for pid, _, files in of if "libcuda" in files and (pid, "127.0.0.3") not in on], "a replica without GPUs has a driver"
     for _ in range(20):
         got, _ = client.infer("net", {"input": expected["x"][:5]}, "/gpu")
         assert numpy.allclose(next(iter(got.values())), expected["gpu"][:5], atol=1e-4)
     assert json.loads(client.send("/gpu/v2/models/net")[1])["platform"].startswith("aotc_sm_90")
     print("GPUs: four replicas on the two of one machine", flush=True)
+
+
+def check_health(o, cluster, client, expected):
+    """A replica whose canary is wrong, here since its weights' file has changed, is given up; another one does not begin before the file is right."""
+    import numpy
+    from ray_cluster import until
+    file = o.at("ill", "net.weights")
+    mine = lambda: [pid for pid, _ in cluster.replicas() if file in maps(pid)]
+    (ill,) = mine()
+    with open(file, "r+b") as f:
+        whole = f.read()
+        f.seek(len(whole) // 4)
+        f.write(bytes(len(whole) // 2))
+    until("the replica is given up", lambda: ill not in [pid for pid, _ in cluster.replicas()])
+    with open(file, "r+b") as f:
+        f.write(whole)
+    until("another one stands in", lambda: mine())
+    got, _ = client.infer("net", {"input": expected["x"][:5]}, "/ill")
+    assert numpy.allclose(next(iter(got.values())), expected["y1"][:5], atol=1e-4)
+    print("health: a replica whose canary is wrong is replaced", flush=True)
 
 
 def check_memory(o, cluster):
@@ -350,7 +379,9 @@ def drive(o):
         gpu = {"name": "gpu", "route_prefix": "/gpu", "import_path": "serving:app", "args": {"artifact": o.at("gpu", "net.so"), "gpus": 0.5, "cpus": 0, "replicas": 4, "health_s": 3600},
                "runtime_env": {"env_vars": {"LD_LIBRARY_PATH": o.driver, "AOTC_EMULATED_KERNELS": o.at("gpu", "kernels.so")}}}
         config["http_options"] = {"host": host, "port": port}
-        config["applications"] += [zoo, tell, gpu] if on_gpu else [zoo, tell]
+        ill = {"name": "ill", "route_prefix": "/ill", "import_path": "serving:app", "args": {"artifact": o.at("ill", "net.so"), "health_s": 1, "cpus": 0.5}}
+        passing = [ill, gpu] if on_gpu else [ill]
+        config["applications"] += [zoo, tell, *passing]
         cluster.deploy(config)
         print("deployed:", sorted(ip for _, ip in cluster.replicas()), flush=True)
         client = Client(base)
@@ -359,9 +390,10 @@ def drive(o):
         check_telling(client, expected)
         if on_gpu:
             check_gpus(o, cluster, client, expected)
-            config["applications"].remove(gpu)
-            cluster.deploy(config)
-            until("the GPUs' replicas are gone", lambda: len(cluster.replicas()) == 5)
+        check_health(o, cluster, client, expected)
+        config["applications"] = [a for a in config["applications"] if a not in passing]
+        cluster.deploy(config)
+        until("their replicas are gone", lambda: len(cluster.replicas()) == 5)
         check_memory(o, cluster)
         check_metrics(cluster)
 
