@@ -16,6 +16,7 @@
 #include "import/rounded_caches.h"
 #include "import/rounded_rows.h"
 #include "import/shared_storage.h"
+#include "import/torch_functions.h"
 #include "import/torch_values.h"
 #include "import/vector_signs.h"
 #include "import/written_storage.h"

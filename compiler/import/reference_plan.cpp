@@ -7,6 +7,7 @@
 #include "base/words.h"
 #include "import/aliases.h"
 #include "import/reference_values.h"
+#include "import/shared_storage.h"
 #include "import/torch_functions.h"
 #include "import/torch_values.h"
 #include "import/written_storage.h"
