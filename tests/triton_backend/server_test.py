@@ -338,6 +338,22 @@ def limited(o, e):
         s.stop()
 
 
+def levels(o, e):
+    """The backend's messages are of the server's log levels, which are changed while it runs."""
+    said = []
+    with Server(o, os.path.join(o.work, "models"), "--model-control-mode=explicit", "--log-info=false") as s:
+        for level in ("false", "true"):
+            status, text = s.post("/v2/logging", f'{{"log_info": {level}}}'.encode())
+            assert status == 200, text
+            s.web.load_model("mixing")
+            said.append("aotc: requests are not batched" in s.said())
+            s.web.unload_model("mixing")
+            until("it is unloaded", lambda: s.get("/v2/models/mixing/ready") is None, s)
+        s.web.close()
+        s.stop()
+    assert said == [False, True], said
+
+
 def interrupted(o, s, e):
     """A run ends long before it would be done when its request's timeout passes, or when its client gives it up."""
     x, begun = numpy.ones(1, numpy.float32), time.monotonic()
@@ -433,7 +449,7 @@ def drains(o, s, e):
 PARTS = {"configs": configs, "answers": answers, "batches": batches, "spread": spread, "instances": instances, "refused": refused, **sequence_parts.PARTS, "training": training,
          "streams": streams, "interrupted": interrupted, "bad loads": bad_loads, "reloads": reloads, "versions": versions, "drains": drains}
 ON_GPU = {name: part for name, part in PARTS.items() if name not in ("spread", "interrupted", "drains")} | gpu_parts.PARTS | {"drains": drains}  # CPUs alone, and the last
-APART = {"abandoned": abandoned, "limited": limited, "emulated": gpu_parts.emulated, **trace_parts.APART}  # in servers of their own
+APART = {"abandoned": abandoned, "limited": limited, "levels": levels, "emulated": gpu_parts.emulated, **trace_parts.APART}  # in servers of their own
 APART_ON_GPU = {"abandoned": abandoned, "limited": limited} | gpu_parts.APART
 
 
