@@ -1,7 +1,7 @@
 """Makes the model repository that server_test.py serves, and what eager answers.
 
-    make_models.py --aotc BIN --work DIR [--gpu | --cuda sm_90a]    DIR/models, DIR/other (a second artifact of `net`), DIR/expected.npz; with --gpu
-                                                    DIR/gpu_models and DIR/gpu_kernels.so, for the emulated GPU, where there is NVRTC
+    make_models.py --aotc BIN --work DIR [--gpu HOST_NVRTC | --cuda sm_90a]    DIR/models, DIR/other (a second artifact of `net`), DIR/expected.npz; with
+                                                    --gpu DIR/gpu_models, for the emulated GPU (tests/cuda/host_nvrtc.c compiles their kernels)
 
 With --cuda all artifacts are for GPUs of that kind, and there is one more model, `faulty`, whose kernel takes the GPU from its process where a number is
 negative.
@@ -244,25 +244,18 @@ def main(o):
         for i, v in enumerate(values):
             expected[f"{name}.{i}"] = v.detach().float().numpy() if v.dtype == torch.bfloat16 else v.detach().numpy()
 
-    def serve_on_gpu(path):
-        """An artifact for GPUs alone, and its kernels compiled for the CPU."""
-        sys.path.append(os.path.join(HERE, "..", "gpu"))
-        import emulate
-
-        folder, kept = os.path.join(o.work, "gpu_models", "net"), os.path.join(o.work, "gpu_keep")
-        os.makedirs(os.path.join(folder, "1"), exist_ok=True)
-        r = subprocess.run([o.aotc, "build", path, "-o", os.path.join(folder, "1", "model.so"), "--cuda", "sm_90", "--keep", kept, "--quiet"],
-                           capture_output=True, text=True, env=env)
-        if r.returncode and "NVRTC" in r.stdout + r.stderr:
-            return print("there is no NVRTC: no models for GPUs")
-        assert r.returncode == 0, r.stdout + r.stderr
+    def serve_on_gpu(name, config, path=None):
+        """An artifact for GPUs alone, whose kernels are compiled for the CPU."""
+        if not o.gpu:
+            return
+        folder = os.path.join(o.work, "gpu_models", name)
+        os.makedirs(os.path.join(folder, "1"))
         with open(os.path.join(folder, "config.pbtxt"), "w") as f:
-            f.write('backend: "aotc"\ninstance_group { count: 1 kind: KIND_MODEL }\n')  # the server itself sees no GPU
-        folder = os.path.join(o.work, "gpu_models", "beside")
-        os.makedirs(os.path.join(folder, "1"), exist_ok=True)
-        with open(os.path.join(folder, "config.pbtxt"), "w") as f:
-            f.write('backend: "aotc"\ninstance_group { count: 2 }\n' + "".join(parameter % p for p in (("artifact", "../net/1/model.so"), ("device", "0"), ("graphs", "on"))))
-        emulate.compile_host(os.path.join(kept, "kernels.cu"), os.path.join(o.work, "gpu_host"), os.path.join(o.work, "gpu_kernels.so"), "c++")
+            f.write('backend: "aotc"\n' + config)
+        if path:
+            host = {"AOTC_NVRTC": o.gpu, "AOTC_EMULATED_COMPILER": f"{sys.executable} {HERE}/../gpu/emulated_compiler.py", "XDG_CACHE_HOME": os.path.join(o.work, "gpu_cache")}
+            r = subprocess.run([o.aotc, "build", path, "-o", os.path.join(folder, "1", "model.so"), "--cuda", "sm_90", "--quiet"], capture_output=True, text=True, env=env | host)
+            assert r.returncode == 0, r.stdout + r.stderr
 
     Dim = torch.export.Dim
     parameter = PARAMETER
@@ -273,8 +266,8 @@ def main(o):
         path = archive(name, net, (x[:4],), ({0: batch},))
         if name == "net":
             serve("net", "", path)
-            if o.gpu:
-                serve_on_gpu(path)
+            serve_on_gpu("net", "instance_group { count: 1 kind: KIND_MODEL }\n", path)  # the server itself sees no GPU
+            serve_on_gpu("beside", "instance_group { count: 2 }\n" + "".join(parameter % p for p in (("artifact", "../net/1/model.so"), ("device", "0"), ("graphs", "on"))))
         else:
             build(os.path.join(o.work, "other.so"), [path])
         keep(name, [x, net(x)])
@@ -302,7 +295,9 @@ def main(o):
     mixing, rows = Mixing(), torch.randn(7, 8)
     serve("mixing", "", archive("mixing", mixing, (rows,), ({0: seq},)))
     keep("mixing", [rows, mixing(rows)])
-    serve("counter", "", archive("counter", Counter(), (torch.ones(4),)))
+    counter = archive("counter", Counter(), (torch.ones(4),))
+    serve("counter", "", counter)
+    serve_on_gpu("counter", parameter % ("device", "0"), counter)
     y = torch.tensor([[1.0, -2, 3, -4], [0, 5, -1, 2]])
     serve("found", "", archive("found", Found(), (y,)))
     keep("found", [y, *Found()(y)])
@@ -336,7 +331,9 @@ def main(o):
     serve("long", "max_batch_size: 0\n" + parameter % ("threads", "1"), archive("long", Long(), (torch.ones(1),)))
 
     step, data, target = Step(), torch.randn(4, 6), torch.randn(4)
-    serve("train", parameter % ("states", "instance"), archive("train", step, (data, target)))
+    train = archive("train", step, (data, target))
+    serve("train", parameter % ("states", "instance"), train)
+    serve_on_gpu("train", parameter % ("states", "instance") + parameter % ("device", "0"), train)
     step.w.fill_(0.5)
     keep("train", [data, target, torch.stack([step(data, target) for _ in range(5)])])
     # Two models one behind the other, by the server.
@@ -363,6 +360,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--aotc", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--gpu", default="")
     parser.add_argument("--cuda", help="the kind of GPU")
     main(parser.parse_args())

@@ -449,7 +449,7 @@ def drains(o, s, e):
 PARTS = {"configs": configs, "answers": answers, "batches": batches, "spread": spread, "instances": instances, "refused": refused, **sequence_parts.PARTS, "training": training,
          "streams": streams, "interrupted": interrupted, "bad loads": bad_loads, "reloads": reloads, "versions": versions, "drains": drains}
 ON_GPU = {name: part for name, part in PARTS.items() if name not in ("spread", "interrupted", "drains")} | gpu_parts.PARTS | {"drains": drains}  # CPUs alone, and the last
-APART = {"abandoned": abandoned, "limited": limited, "levels": levels, "emulated": gpu_parts.emulated, **trace_parts.APART}  # in servers of their own
+APART = {"abandoned": abandoned, "limited": limited, "levels": levels, "emulated": lambda o, e: gpu_parts.emulated(o, e, sequence_parts.sequences, training), **trace_parts.APART}  # in servers of their own
 APART_ON_GPU = {"abandoned": abandoned, "limited": limited} | gpu_parts.APART
 
 
