@@ -88,7 +88,7 @@ double cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) {
   double cycles = pairs * static_cast<double>(c.e + ceil_div(c.ev, lanes.width) * lanes.width) / static_cast<double>(lanes.width);
   cycles += pairs * u.attention_exp / static_cast<double>(lanes.width);  // exponentials
   const bool kept = c.kv_len <= b.kv_block;
-  if (rows > aotc_attn_few_rows(c.e, 64 / acc_bytes(c.dtype)))
+  if (rows > aotc_attn_few_rows(c.e, (is_half(c.dtype) ? 64 : 32) / acc_bytes(c.dtype)))
     cycles += u.attention_copy * static_cast<double>(c.batch * c.kv_heads * c.kv_len * c.e) * static_cast<double>(kept ? 1 : blocks);
   cycles += static_cast<double>(c.batch * c.kv_heads * rows * ceil_div(c.kv_len, b.kv_block)) *
             (u.attention_row + static_cast<double>(c.ev) / u.attention_row_channels);

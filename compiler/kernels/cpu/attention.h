@@ -16,7 +16,8 @@ struct AttentionRun : AttentionRows<E, Acc> {
   using P = MulPlain<Acc>;
   using Base::z, Base::cfg, Base::len, Base::e, Base::ev, Base::evp, Base::kvb, Base::kPanel;
   static constexpr int W = Vec<Acc>::kLanes;
-  static constexpr int64_t kLanes = 64 / sizeof(Acc);  ///< by which dot products go, on all machines
+  /// What aotc_attn_few_rows is asked with, on all machines: keys that are read as they are cost least as dot products.
+  static constexpr int64_t kLanes = (same_type<K, Acc> ? 32 : 64) / sizeof(Acc);
 
   Acc *q, *kp, *vp, *s, *o, *m, *l;
   int64_t kv_key = -1, kv_end = 0;  // what the panels hold where all keys are one block

@@ -72,8 +72,13 @@ struct Dots {
   using V = typename Lanes::V;
   static constexpr int W = Lanes::kLanes;
   static constexpr int kVecs = 64 / sizeof(V);  ///< of a sum
-  /// Rows of a block of four columns: as many as there are registers for, beside those that widen columns.
-  static constexpr int kRows = kVecs == 1 && same_type<T, K> ? 4 : 2;
+  /// Rows of most blocks of one vector a sum: as many as there are registers for, beside those that widen columns.
+  static constexpr int kRows = same_type<T, K> ? 4 : 2;
+  /// Columns of a block.
+  static constexpr int columns_of(int rows) { return kVecs == 1 || rows == 1 ? 4 : rows == 2 ? 3 : 2; }
+  /// What a block has loaded stays in registers, of which it has 16: GCC would read it again for each row or column.
+  template <int R>
+  static constexpr bool kKept = kVecs > 1 && R > 1;
 
   template <int N>
   struct Count {
@@ -99,10 +104,14 @@ struct Dots {
     const auto step = [&](int v, auto load_row, auto load_column) __attribute__((always_inline)) {
       V column[C];
 #pragma GCC unroll 4
-      for (int c = 0; c < C; ++c) column[c] = load_column(y + c * column_step);
+      for (int c = 0; c < C; ++c) {
+        column[c] = load_column(y + c * column_step);
+        if (kKept<R>) __asm__("" : "+x"(column[c]));
+      }
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
-        const V row = load_row(x + r * row_step);
+        V row = load_row(x + r * row_step);
+        if (kKept<R>) __asm__("" : "+x"(row));
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) sums[r * C + c][v] = Lanes::fma(row, column[c], sums[r * C + c][v]);
       }
@@ -115,20 +124,15 @@ struct Dots {
       step(
           v, [&](const T* p) { return first_of(p + at, k - at); }, [&](const K* p) { return first_wide(p + at, k - at); });
     };
-    // The vectors of a sum side by side, or one after another where all of a block's would leave no registers.
-    constexpr int kBeside = R * C * kVecs <= 8 ? kVecs : 1;
+    int64_t i = 0;
+    for (; i + W * kVecs <= k; i += W * kVecs)
 #pragma GCC unroll 2
-    for (int v0 = 0; v0 < kVecs; v0 += kBeside) {
-      int64_t i = v0 * W;
-      for (; i + W * kBeside <= k; i += W * kVecs)
-#pragma GCC unroll 2
-        for (int v = 0; v < kBeside; ++v) whole_step(v0 + v, i + v * W);
-#pragma GCC unroll 2
-      for (int v = 0; v < kBeside; ++v, i += W)
-        if (i + W <= k)
-          whole_step(v0 + v, i);
-        else if (i < k)
-          last_step(v0 + v, i);
+      for (int v = 0; v < kVecs; ++v) whole_step(v, i + v * W);
+    if (kVecs > 1 && i + W <= k) {
+      whole_step(0, i);
+      if (i + W < k) last_step(kVecs - 1, i + W);
+    } else if (i < k) {
+      last_step(0, i);
     }
     T whole[sizeof sums / sizeof sums[0]];
 #pragma GCC unroll 4
@@ -139,10 +143,12 @@ struct Dots {
       for (int c = 0; c < C; ++c) out[r * ld + c] = whole[r * C + c];
   }
 
+  /// A function of its own: among others its sums would not be kept in registers.
   template <int R>
-  void rows_of(const T* x, const K* y, int64_t columns, T* out, int64_t ld) const {
+  [[gnu::noinline]] void rows_of(const T* x, const K* y, int64_t columns, T* out, int64_t ld) const {
     int64_t c = 0;
-    for (; c + 4 <= columns; c += 4) block<R, 4>(x, y + c * column_step, out + c, ld);
+    constexpr int kColumns = columns_of(R);
+    for (; c + kColumns <= columns; c += kColumns) block<R, kColumns>(x, y + c * column_step, out + c, ld);
     for (; c < columns; ++c) block<R, 1>(x, y + c * column_step, out + c, ld);
   }
 
@@ -153,10 +159,15 @@ struct Dots {
       rows_of<count.n>(x + r * row_step, y, columns, out + r * ld, ld);
       r += count.n;
     };
-    while (r + kRows <= rows) some(Count<kRows>());
-    if constexpr (kRows > 2) {
-      if (rows - r == 3) some(Count<3>());
-      if (rows - r == 2) some(Count<2>());
+    if constexpr (kVecs > 1) {
+      while (rows - r > 4 || rows - r == 3) some(Count<3>());
+      while (rows - r >= 2) some(Count<2>());
+    } else {
+      while (r + kRows <= rows) some(Count<kRows>());
+      if constexpr (kRows > 2) {
+        if (rows - r == 3) some(Count<3>());
+        if (rows - r == 2) some(Count<2>());
+      }
     }
     if (r < rows) some(Count<1>());
   }
