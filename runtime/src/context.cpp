@@ -273,8 +273,8 @@ aotc_status run_all_steps(aotc_context* c, ShapeEntry* e, const aotc_tensor* in,
   return c->model->cuda ? run_steps_gpu(c, e, in, out, stop) : run_steps(c, e, in, out, stop);
 }
 
-aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, const aotc_tensor* out, int32_t n_out,
-                        Stop* stop) {
+[[gnu::always_inline]] inline aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in,
+                                                      const aotc_tensor* out, int32_t n_out, Stop* stop) {
   ShapeEntry* e;
   RT_TRY(find_entry(c, method, in, n_in, &e));
   const aotc_method_desc& desc = *method.desc;
@@ -294,6 +294,12 @@ aotc_status run_checked(aotc_context* c, const Method& method, const aotc_tensor
   if (is_traced(aotc_probe_run_end)) probe_run_end(*c, *e, status);
   c->sizes_known = status == AOTC_STATUS_OK;
   return status;
+}
+
+[[gnu::cold, gnu::noinline]] aotc_status run_captured(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in,
+                                                      const aotc_tensor* out, int32_t n_out, Stop* stop) {
+  CapturedRun captured(c, method, in, n_in, out, n_out);
+  return captured.end(run_checked(c, method, in, n_in, out, n_out, stop));
 }
 
 /// In a forked child, where the fork met a call of a thread that is not here: what that call may have left half done is made anew. Its
@@ -470,9 +476,8 @@ aotc_status context_run(aotc_context* c, const Method& method, const aotc_tensor
   const CudaScope scope(c->model->cuda);
   RT_TRY(scope.status());
   c->traceparent = traceparent;
-  if (__builtin_expect(!c->model->capture, 1)) return run_checked(c, method, in, n_in, out, n_out, stop);
-  CapturedRun captured(c, method, in, n_in, out, n_out);
-  return captured.end(run_checked(c, method, in, n_in, out, n_out, stop));
+  if (__builtin_expect(c->model->capture != nullptr, 0)) return run_captured(c, method, in, n_in, out, n_out, stop);
+  return run_checked(c, method, in, n_in, out, n_out, stop);
 }
 
 aotc_status context_output_bounds(aotc_context* c, const Method& method, const aotc_tensor* in, int32_t n_in, int64_t* const* shapes,
