@@ -45,11 +45,11 @@ class Comparison {
  public:
   /// states: what each run begins with, as the archive's buffers have it (with_states); of those that are missing the artifact's own.
   Comparison(const Options& o, const Common& common, const Artifact& artifact, const import::Program& archive,
-             const std::map<std::string, HostTensor>& states = {})
+             std::map<std::string, HostTensor> states = {})
       : o_(o),
         common_(common),
         artifact_(artifact),
-        states_(states),
+        states_(std::move(states)),
         oracles_(archive, artifact, o.threads, o.max_loss),
         program_(oracles_.program()),
         session_(artifact, o.threads, o.flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0) {}
@@ -142,7 +142,7 @@ class Comparison {
   const Options& o_;
   const Common& common_;
   const Artifact& artifact_;
-  const std::map<std::string, HostTensor>& states_;
+  const std::map<std::string, HostTensor> states_;
   Oracles oracles_;
   const import::Program& program_;
   Session session_;
