@@ -123,51 +123,33 @@ Kind cast(const Use& u) {
   return where(last, Alias::same);
 }
 
-/// Whether the new shape is proved to be had by strides alone: each run of dims that lie one in another is cut into sizes of its own.
-bool proved_viewable(const TensorMeta& in, const std::vector<Expr>& shape, const SymTable& syms) {
-  if (in.sizes.empty() || in.strides.size() != in.sizes.size()) return false;
+/// As LibTorch's computeStride: can the new shape be had by strides alone? Each run of dims that lie one in another must be cut into sizes
+/// of its own.
+std::optional<bool> viewable(const TensorMeta& in, const std::vector<Expr>& shape, const SymTable& syms) {
+  if (in_format(in, "", syms).value_or(false)) return true;
+  if (in.sizes.empty() || in.strides.size() != in.sizes.size()) return std::nullopt;
+  // Of what is cut where it may go on, a view is one still; that it is none is sure where every run is known to end.
+  bool sure = std::all_of(in.sizes.begin(), in.sizes.end(), [&](const Expr& n) { return syms.proves_ne(n, 0); });
   size_t v = shape.size();
   Expr inner = in.strides.back(), elems = 1;
   for (size_t d = in.sizes.size(); d-- > 0;) {
     elems = syms.simplify(elems * in.sizes[d]);
-    if (d > 0 && (in.sizes[d - 1].is(1) || syms.proves_eq(in.strides[d - 1], elems * inner))) continue;
+    if (d > 0) {
+      const Expr next = syms.simplify(elems * inner);
+      if (in.sizes[d - 1].is(1) || syms.proves_eq(in.strides[d - 1], next)) continue;
+      sure = sure && syms.proves_ne(in.sizes[d - 1], 1) && syms.proves_ne(in.strides[d - 1], next);
+    }
     Expr cut = 1;
-    while (v > 0 && !syms.proves_eq(cut, elems)) cut = syms.simplify(cut * shape[--v]);
-    if (!syms.proves_eq(cut, elems)) return false;
+    while (v > 0 && !syms.proves_eq(cut, elems) && !syms.proves_lt(elems, cut)) {
+      sure = sure && syms.proves_lt(cut, elems);
+      cut = syms.simplify(cut * shape[--v]);
+    }
+    if (!syms.proves_eq(cut, elems)) return sure && syms.proves_ne(cut, elems) ? std::optional(false) : std::nullopt;
+    while (v > 0 && shape[v - 1].is(1)) --v;
     if (d > 0) inner = in.strides[d - 1];
     elems = 1;
   }
-  return std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(v), [](const Expr& n) { return n.is(1); });
-}
-
-/// As LibTorch's computeStride: can the new shape be had by strides alone?
-std::optional<bool> viewable(const TensorMeta& in, const std::vector<Expr>& shape, const SymTable& syms) {
-  if (in_format(in, "", syms).value_or(false)) return true;
-  const auto constants = [&](const std::vector<Expr>& v) -> std::optional<std::vector<int64_t>> {
-    std::vector<int64_t> out;
-    for (const Expr& e : v) {
-      const auto c = syms.simplify(e).as_const();
-      if (!c) return std::nullopt;
-      out.push_back(*c);
-    }
-    return out;
-  };
-  const auto old = constants(in.sizes), stride = constants(in.strides), to = constants(shape);
-  if (!old || !stride || !to || old->size() != stride->size()) return proved_viewable(in, shape, syms) ? std::optional(true) : std::nullopt;
-  if (old->empty() || std::count(old->begin(), old->end(), 0)) return true;
-  size_t v = to->size();
-  int64_t chunk_stride = stride->back(), elems = 1, view_elems = 1;
-  for (size_t d = old->size(); d-- > 0;) {
-    elems *= (*old)[d];
-    if (d > 0 && ((*old)[d - 1] == 1 || (*stride)[d - 1] == elems * chunk_stride)) continue;
-    while (v > 0 && (view_elems < elems || (*to)[v - 1] == 1)) view_elems *= (*to)[--v];
-    if (view_elems != elems) return false;
-    if (d > 0) {
-      chunk_stride = (*stride)[d - 1];
-      elems = view_elems = 1;
-    }
-  }
-  return v == 0;
+  return v == 0 ? std::optional(true) : std::nullopt;
 }
 Kind reshaped(const Use& u) { return where(viewable(u.in, u.out.sizes, u.syms), Alias::view); }
 

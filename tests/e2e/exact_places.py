@@ -68,3 +68,30 @@ def read_beside_what_is_given_back_at_any_size():
 
 
 read_beside_what_is_given_back_at_any_size.moves = (0,)
+
+
+@suite
+def written_through_reshapes_at_any_size():
+    """Copies and views, which strides of symbolic sizes tell apart."""
+    x = torch.randn(5, 6)
+    views = {
+        "turned": lambda x: x.t().flatten(),
+        "turned back": lambda x: x.t().t().flatten(),
+        "columns": lambda x: x[:, 1:].reshape(-1),
+        "columns apart": lambda x: x[:, 1:5].reshape(x.shape[0], 2, 2),
+        "columns joined": lambda x: x.unflatten(1, (2, 3))[:, :, 1:].reshape(x.shape[0], 4),
+        "rows apart": lambda x: x.unflatten(1, (2, 3)).reshape(-1, 3),
+        "halves": lambda x: x.unflatten(1, (2, 3)).transpose(1, 2).reshape(x.shape[0], 6),
+        "one column": lambda x: x[:, 2].reshape(-1),
+        "repeated": lambda x: x[:, 2:3].reshape(1, -1, 1),
+    }
+
+    def written(x, view):
+        base = x * 1
+        view(base).add_(1)
+        return base
+
+    return [Case(name, lambda x, v=v: written(x, v), [x]) for name, v in views.items()]
+
+
+written_through_reshapes_at_any_size.moves = (0,)
