@@ -158,7 +158,8 @@ Run add_replay(CLI::App& app) {
   add_weights_budget(app, o->weights_budget);
   add_check_weights(app, o->check_weights);
   return [o](const Common& common) {
-    if (char* const folder = std::getenv("AOTC_CAPTURE")) *folder = 0;  // of the shell: not of the replay
+    if (char* const folder = std::getenv("AOTC_CAPTURE"))
+      *folder = 0;  // of the shell: not of the replay; what aotc-device links lists no unsetenv
     if (!o->output_dir.empty()) require_apart({"--output-dir", o->output_dir, {".npy"}}, captured_files("run", o->folder));
     return replay(*o, common);
   };

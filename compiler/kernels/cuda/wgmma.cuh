@@ -475,10 +475,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
         wgmma_down_in_turns<Tile>(e, acc, rest, turn, row, column, at.m, n, shared, role);
       else if constexpr (WgmmaDown<Tile, Epilogue>::fits)
         wgmma_in_place<WgmmaDown<Tile, Epilogue>, Tile>(e, acc, rest, turn, row, column, at.m, n, share);
-      else if constexpr (Epilogue::sums > 1) {
-        rest();
-        wgmma_one_by_one<Tile>(e, acc, row, column, at.m, n);
-      } else if (role != WgmmaRole::takes)
+      else if (role != WgmmaRole::takes)
         wgmma_by_runs<Tile>(e, acc, rest, turn, row, column, at.m, n, share);
     });
   };

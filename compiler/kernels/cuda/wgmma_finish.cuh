@@ -290,7 +290,7 @@ template <class Tile, class Epilogue, class Lines> struct WgmmaInPlace<Tile, Epi
   }
 };
 
-// The epilogue of a tile by a warp, each sum where it is: for two sums of a place at the edges, or where nothing else is known of it.
+// The epilogue of a tile by a warp, each pair of sums where it is: of twins whose runs are not whole or not aligned.
 template <class Tile, class Epilogue>
 AOTC_DI void wgmma_one_by_one(const Epilogue& e, const float (&acc)[Tile::blocks][Tile::registers], int row, int column, int m, int n) {
   const int lane = threadIdx.x & 31;
