@@ -100,8 +100,9 @@ T info_of(const Lu& f) {
   const T pivots = diagonal(f.packed.slice(-2, 0, k).slice(-1, 0, k));
   if (k.is(0)) return pivots.sum({pivots.rank() - 1}, false);
   const T left = scalar_of(f.packed.b(), k, DType::i64) - iota(f.packed.b(), pivots.dims(), pivots.rank() - 1);
+  // Of no pivots the largest is below 0, too.
   const T most = where(pivots == 0.0, left, 0.0).reduce(ReduceKind::max, {pivots.rank() - 1}, false);
-  return where(most == 0.0, 0.0, scalar_of(f.packed.b(), k, DType::i64) - most + 1.0);
+  return where(most < 1.0, 0.0, scalar_of(f.packed.b(), k, DType::i64) - most + 1.0);
 }
 
 /// Result i, where it is asked for; the run fails where eager raises.
