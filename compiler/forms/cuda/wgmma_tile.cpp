@@ -33,9 +33,9 @@ constexpr Turned kTurned[] = {{{128, 144, 2, 1}, 64}, {{64, 200, 2, 0}, 128}};
 /// Of weights of few bits: the most rows of a tile; warpgroups, and blocks of a processor for small tiles.
 constexpr int kSlabCols[] = {256, 224, 192, 160, 128, 96, 64, 32, 16};
 struct SlabGroups {
-  int most, groups, ping_pong, resident;
+  int most, groups, resident;
 };
-constexpr SlabGroups kSlabGroups[] = {{256, 2, 0, 1}, {256, 2, 1, 1}, {128, 1, 0, 2}, {64, 1, 0, 3}};
+constexpr SlabGroups kSlabGroups[] = {{256, 2, 1}, {128, 1, 2}, {64, 1, 3}};
 constexpr double kConflict = 4;   // lanes that read one bank: of left operands across k that are taken apart
 constexpr int kTurnedTiles = 16;  // of more tiles the last ones' rows do not matter
 
@@ -83,6 +83,7 @@ Fit legal_wgmma(const WgmmaTile& t) {
   if (t.ping_pong && (t.groups != 2 || t.split > 1)) return refuse("ping_pong: two warpgroups that have k for themselves");
   if (t.products > 1 && (t.warp_m > 64 || t.swap)) return refuse("warp_m: 64 lines of a warpgroup are taken apart");
   if (t.left_bits && (t.warp_m > 64 || !t.swap)) return refuse("swap: weights of few bits are left operands of 64 lines");
+  if (t.left_bits && t.ping_pong) return refuse("ping_pong: warpgroups make weights of few bits beside each other's products");
   if (t.apart != WgmmaTile::Apart::no && t.groups == 1) return refuse("groups: the warps beside two of them take operands apart");
   if (sums_of_thread(t) > (t.swap && t.groups > 1 ? 144 : 128))
     return refuse("{} x {} sums are too many for the registers", t.warp_m, t.cols);
@@ -128,7 +129,7 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
       for (int64_t cols : {tiles > kTurnedTiles ? int64_t{most} : equal, int64_t{most}})  // the second: blocks share k, of powers of two
         if ((cols == equal || cols < 2 * w.m) && seen.insert(cols).second)
           for (const SlabGroups& x : kSlabGroups)
-            if (cols <= x.most) add({64, static_cast<int>(cols), x.groups, x.ping_pong, 4, 1, 1, x.resident});
+            if (cols <= x.most) add({64, static_cast<int>(cols), x.groups, 0, 4, 1, 1, x.resident});
     }
     return all;
   }
@@ -190,8 +191,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   if (t.left_bits) {
     const double convert = t.rows() * w.deep() * (w.left_floats ? u.wg_convert_floats : t.left_bits == 4 ? u.wg_convert4 : u.wg_convert8);
     stage = std::max(stage, convert) + u.wg_convert_shown * std::min(stage, convert);
-    if (t.ping_pong) stage = std::max(stage, u.wg_convert_chain);  // nothing multiplies beside it
-    waits = std::max(waits, u.wg_convert_chain);
+    if (t.groups == 1) waits = std::max(waits, u.wg_convert_chain);
   }
   const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? u.wg_not_ahead : 1;
   if (w.products > 1) {

@@ -57,7 +57,7 @@ struct WgmmaTile {
   static_assert(Products == 1 || (sizeof(T) == 4 && WarpRows == 64 && (RightAlongK || Apart) && !Swap), "parts of the left operand are made line by line");
   static_assert(!Apart || (Products > 1 && Consumers > 1), "warps beside the one that copies");
   static_assert(!Twin || (!Swap && Split == 1 && sizeof(T) == 2 && RightAlongK && Cols % 32 == 0), "columns of two matrices");
-  static_assert(!LeftBits || (Swap && sizeof(T) == 2 && WarpRows == 64 && LeftAlongK && Early == 0 && Products == 1), "weights of few bits");
+  static_assert(!LeftBits || (Swap && !PingPong && sizeof(T) == 2 && WarpRows == 64 && LeftAlongK && Early == 0 && Products == 1), "weights of few bits");
 };
 
 template <class T> struct same_as;
@@ -447,8 +447,7 @@ AOTC_DI void wgmma_consume(const Problem& p, u32 ring, u32 full, u32 empty, u32 
   auto multiply = [&](const WgmmaPlace& at) {
     if constexpr (Tile::left_bits != 0) {
       wgmma_sum_slabs<Tile, Mma>(p, acc, WgmmaRing{ring, full, empty, ready}, shared, line, at.n_begin + at.column + line, k_first / Tile::slab_stages, steps,
-                                 s, parity, take_turn, give_turn);
-      if (Tile::ping_pong) skip((Tile::consumers - 1) * steps);
+                                 s, parity);
     } else if constexpr (sizeof(typename Tile::Element) == 1) {
       take_turn();
       wgmma_sum_bytes<Tile, Mma>(acc, WgmmaRing{ring, full, empty, ready}, group, steps, s, parity, give_turn);

@@ -1,5 +1,5 @@
 // Hopper's products whose left operand is a weight of few bits in slabs (slabs.cuh): its tiles are copied into the ring as they are stored, and
-// each warp makes the numbers of its 16 lines in registers, those of the next slice of 16 while the products of this one are under way.
+// each warp makes the numbers of its 16 lines in registers, those of the next stage while the products of this one are under way.
 #pragma once
 #include "hopper.cuh"
 #include "slabs.cuh"
@@ -51,72 +51,65 @@ template <class Tile, class Problem> struct WgmmaScales {
 };
 
 // Products of `steps` stages from stage s on, the first of which begins with slab `slab`. line: of the tile's left lines the warp's first one, which
-// is the weight's column `column`. `begin` is called before the ring is looked at, `issued` when all are under way.
-template <class Tile, class Mma, class Problem, class Begin, class Issued>
+// is the weight's column `column`. While the products of a stage are under way, the left operand of the next one is made in a second set of
+// registers.
+template <class Tile, class Mma, class Problem>
 AOTC_DI void wgmma_sum_slabs(const Problem& p, float (&acc)[Tile::blocks][Tile::registers], const WgmmaRing& ring, const char* shared, int line,
-                             int column, int slab, int steps, int& s, u32& parity, const Begin& begin, const Issued& issued) {
+                             int column, int slab, int steps, int& s, u32& parity) {
   typedef WgmmaScales<Tile, Problem> Scales;
   constexpr int Stages = Tile::slab_stages;  // of a slab
   const int lane = threadIdx.x & 31;
   column += lane >> 2;
-  u32 words[2][4] = {}, a[4][4] = {};  // of columns g and g + 8; the left operand of each slice of a stage
+  u32 words[2][4] = {}, a[2][4][4] = {};  // of columns g and g + 8; the left operand of each slice of a stage, of two stages
   Scales now, next;
   clear(now.of), clear(next.of);
-  // What the stage that has come has of a new slab.
-  const auto take = [&] {
-    const char* const at = shared + s * Tile::stage_bytes + line * slab_column_bytes + lane * 16;
+  // The left operand of stage s, number `step` from the first on and `part` of its slab's.
+  const auto make = [&](u32 (&to)[4][4], int step, int part) {
+    barrier_wait(ring.full + 8 * s, parity);
+    if (part == 0) {
+      const char* const at = shared + s * Tile::stage_bytes + line * slab_column_bytes + lane * 16;
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const uint4 v = *reinterpret_cast<const uint4*>(at + c * slab_bytes / 2);
-      words[c][0] = v.x, words[c][1] = v.y, words[c][2] = v.z, words[c][3] = v.w;
+      for (int c = 0; c < 2; ++c) {
+        const uint4 v = *reinterpret_cast<const uint4*>(at + c * slab_bytes / 2);
+        words[c][0] = v.x, words[c][1] = v.y, words[c][2] = v.z, words[c][3] = v.w;
+      }
+      if (Scales::groups > 1 || step == 0) now = next;
+      if (Scales::groups > 1) next.load(p, column, ++slab, step + Stages < steps);
     }
-  };
-  const auto convert = [&](u32 (&to)[4], int x) {
-    slab_slice<typename Tile::Element, typename Scales::Format, typename Scales::Scale>(to, words, x, now.factor(0, x), now.factor(1, x));
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      slab_slice<typename Tile::Element, typename Scales::Format, typename Scales::Scale>(to[i], words, part * 4 + i, now.factor(0, part * 4 + i),
+                                                                                          now.factor(1, part * 4 + i));
   };
   if (Tile::split > 1) clear(acc[0]);  // a block may have no part of k
-  now.load(p, column, slab, steps > 0);
-  begin();
-  if (steps > 0) {
-    barrier_wait(ring.full + 8 * s, parity);
-    take();
-    convert(a[0], 0);
-  }
+  next.load(p, column, slab, steps > 0);
+  if (steps > 0) make(a[0], 0, 0);
   int last = s;
 #pragma unroll 1
-  for (int step = 0; step < steps; step += Stages) {
-    if (Scales::groups > 1) next.load(p, column, ++slab, step + Stages < steps);
+  for (int first = 0; first < steps; first += 2) {
 #pragma unroll
-    for (int h = 0; h < Stages; ++h) {
-      if (h > 0 && step + h >= steps) break;
+    for (int h = 0; h < 2; ++h) {
+      const int step = first + h;
+      if (h > 0 && step >= steps) break;
       const u64 right = operand_at<Tile::right_along_k>(ring.stages + s * Tile::stage_bytes + Tile::left_bytes);
       const int here = s;
       if (++s == Tile::stages) s = 0, parity ^= 1;
+      products_begin();
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        products_begin();
-        Mma::multiply(acc[0], a[i][0], a[i][1], a[i][2], a[i][3], right + i * kOperandStep<Tile::right_along_k>, Tile::split > 1 || (step | h | i) != 0);
-        products_commit();
-        if (i < 3) {
-          convert(a[i + 1], h * 4 + i + 1);
-        } else if (step + h + 1 < steps) {
-          barrier_wait(ring.full + 8 * s, parity);
-          if (h + 1 == Stages) {
-            take();
-            if (Scales::groups > 1) now = next;
-          }
-          convert(a[0], h + 1 == Stages ? 0 : (h + 1) * 4);
-        }
-        products_wait<1>();  // those of the slice before this one are done
-        products_have_read(a[(i + 3) % 4]);
-        if (i == 0 && (step | h) != 0 && lane == 0) barrier_arrive(ring.empty + 8 * last);
-      }
+      for (int i = 0; i < 4; ++i)
+        Mma::multiply(acc[0], a[h][i][0], a[h][i][1], a[h][i][2], a[h][i][3], right + i * kOperandStep<Tile::right_along_k>, Tile::split > 1 || (step | i) != 0);
+      products_commit();
+      products_wait<1>();  // those of the stage before this one are done
+#pragma unroll
+      for (int i = 0; i < 4; ++i) products_have_read(a[h ^ 1][i]);
+      if (step > 0 && lane == 0) barrier_arrive(ring.empty + 8 * last);
       last = here;
+      if (step + 1 < steps) make(a[h ^ 1], step + 1, (h + 1) % Stages);
     }
   }
-  issued();
   products_wait<0>();
-  products_have_read(a[3]);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) products_have_read(a[0][i]), products_have_read(a[1][i]);
   if (steps > 0 && lane == 0) barrier_arrive(ring.empty + 8 * last);
   constexpr float made = Scales::Factor::made;  // what all weights have been multiplied by
   if (made != 1.0f)
