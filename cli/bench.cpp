@@ -84,9 +84,13 @@ int run(const Options& o, const Common& common) {
     if (!original->doubt.empty()) fmt::print(stderr, "aotc: warning: {}\n", original->doubt);
     if (o.inputs.empty()) inputs = import::make_inputs(original->program, choose_sizes(original->program, dims), 0);
   }
-  session.bind(inputs);
-  session.run();
-  session.wait();
+  if (o.inputs.empty()) {
+    bind_made_inputs(session, inputs);
+  } else {
+    session.bind(inputs);
+    session.run();
+    session.wait();
+  }
   const Result<LoadOnce> once = load_once(o.artifact, o.threads, model_flags, artifact.method_index(), inputs);
   if (!once) fmt::print(stderr, "aotc: warning: load time, first call and peak memory are not known: a run on zeros: {}\n", once.why());
   if (original) {

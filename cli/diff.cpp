@@ -51,11 +51,11 @@ std::map<std::string, double> step_times(const Artifact& artifact, const Options
 json times_of(const Options& o, const std::string& method) {
   const Artifact a(o.a, method), b(o.b, method, false, a.info().device);
   const std::unique_ptr<search::Device> device = a.info().device == AOTC_DEVICE_HOST ? nullptr : search::make_device(a.info().device);
-  const std::vector<HostTensor> inputs = made_inputs(a, parse_dims(o.dims, a.metadata()));
+  std::vector<HostTensor> inputs = made_inputs(a, parse_dims(o.dims, a.metadata()));
   json j = {{"method", method}, {"sizes", sizes_of(a, inputs)}};
   Session sa(a, o.threads, 0, device.get()), sb(b, o.threads, 0, device.get());
   try {
-    sa.bind(inputs), sb.bind(inputs);
+    bind_made_inputs(sa, inputs), sb.bind(inputs);
   } catch (const Diagnostic& d) {
     j["why"] = std::string("not timed: the inputs of ") + o.a + " do not suit both: " + d.message();
     return j;

@@ -98,6 +98,21 @@ std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std
   return inputs;
 }
 
+void bind_made_inputs(Session& session, std::vector<HostTensor>& inputs) {
+  session.bind(inputs);
+  const std::optional<Refusal> refused = session.run_unless_refused();
+  if (refused) {
+    for (HostTensor& t : inputs)
+      if (is_int(t.dtype))
+        for (size_t at = 0; at < t.bytes.size(); at += dtype_bytes(t.dtype)) t.bytes[at] = std::byte{1};  // little endian
+    session.bind(inputs);
+    if (session.run_unless_refused())
+      throw Diagnostic(ExitCode::bad_input, {}, "run: " + refused->why)
+          .note("give inputs that the model takes: --inputs DIR, with NAME.npy for each");
+  }
+  session.wait();
+}
+
 void time_runs(Session& session, double seconds, int least, std::vector<double>& out) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   for (int i = 0; i < least || Clock::now() < end; ++i) {

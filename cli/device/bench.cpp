@@ -54,10 +54,13 @@ int run(const Options& o, const Common& common) {
   if (o.graphs) flags |= AOTC_CONTEXT_GRAPHS;
   if (o.no_graphs) flags |= AOTC_CONTEXT_NO_GRAPHS;
   const std::unique_ptr<search::Device> device = search::make_device(model.device);
-  const std::vector<HostTensor> inputs =
+  std::vector<HostTensor> inputs =
       o.stored.inputs.empty() ? made_inputs(artifact, parse_dims(o.dims, artifact.metadata())) : stored_inputs(o.stored.inputs, artifact);
   Session session(artifact, o.stored.threads, flags, device.get());
-  session.bind(inputs);
+  if (o.stored.inputs.empty())
+    bind_made_inputs(session, inputs);
+  else
+    session.bind(inputs);
   std::vector<double> us;
   time_runs(session, o.seconds / 10, 3, us);
   us.clear();

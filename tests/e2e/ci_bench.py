@@ -1,6 +1,8 @@
 """bench beside a baseline. What noise may do to the verdict is tried on drawn times (unit_cli); here are verdicts that no machine is too loaded for."""
 import json
 
+import torch
+
 from ci_case import test
 
 
@@ -52,3 +54,24 @@ def stored_baseline(c):
     for bound in ("-1", "5 percent", "%", "nan"):
         c.run("bench", one, "--baseline", many, "--max-regression", bound, exit_code=2)
     c.run("bench", one, "--baseline", c.at("nothing.so"), exit_code=6)
+
+
+class Divides(torch.nn.Module):
+    def forward(self, x, y):
+        return x // y
+
+
+class Needs(torch.nn.Module):
+    def forward(self, x, y):
+        torch._assert_async((y > 1).all(), "two or more")
+        return x // y
+
+
+@test
+def refused_inputs(c):
+    """Integers are zeros where nothing else is said; a divisor is 1 then, and what no such number suits asks for inputs."""
+    so = c.built(c.exported("divides", Divides(), torch.arange(8), torch.arange(1, 9)))
+    for tool in (c.aotc, c.device):
+        assert c.json("bench", "bench", so, "--seconds", "0.05", tool=tool)["p50_us"] > 0
+    so = c.built(c.exported("needs", Needs(), torch.arange(8), torch.arange(2, 10)))
+    assert "--inputs DIR" in c.run("bench", so, "--seconds", "0.05", exit_code=3).stderr
