@@ -7,7 +7,7 @@
 namespace aotc::triton {
 
 namespace {
-constexpr std::chrono::milliseconds kPause{4};
+constexpr std::chrono::milliseconds kPause{10};
 }  // namespace
 
 Watch::~Watch() {

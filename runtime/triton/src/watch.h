@@ -10,7 +10,7 @@
 
 namespace aotc::triton {
 
-/// The server says only when it is asked whether a request was cancelled: one thread asks it every few milliseconds for all runs that are
+/// The server says only when it is asked whether a request was cancelled: one thread asks it every 10 milliseconds for all runs that are
 /// under way, and sleeps while there are none. Thread-safe.
 class Watch {
  public:
