@@ -2,11 +2,13 @@
 //
 //   c++ -std=c++17 -O2 tests/bench/serving/load.cpp -o load -lpthread
 //   ./load PORT PATH BODY HEAD CLIENTS SECONDS [STEPS]      BODY: a file, of which HEAD bytes are JSON (0: all of them)
+//   ./load PORT METHOD BODY grpc CLIENTS SECONDS [STEPS]    BODY: a message of the method /package.Service/Method
 //
-// With STEPS (from 2) each client sends sequences of so many requests: BODY.first, BODY, ..., BODY.last, with the text 1000000000 in the
-// JSON replaced by the client's number of as many digits.
+// With STEPS (from 2) each client sends sequences of so many requests: BODY.first, BODY, ..., BODY.last, with the text 1000000000 in them
+// replaced by the client's number of as many digits.
 //
-// Prints a line of JSON. Times are microseconds. The first half second counts in "all" alone. Any answer but 200 is an error.
+// Prints a line of JSON. Times are microseconds. The first half second counts in "all" alone. Any answer but 200 (gRPC: OK) is an error.
+// BODY.answer is the first client's last answer, with its headers.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -20,11 +22,14 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "grpc_calls.h"
 
 namespace {
 
@@ -36,14 +41,18 @@ struct Client {
   std::vector<std::string> requests;  ///< of a first step, one of the middle, a last one; or the only one
   std::vector<float> times;
   long errors = 0, asked = 0;
+  GrpcCalls calls;
+  bool grpc = false;
 
-  bool open(int port) {
+  /// `method`: of gRPC, else nothing.
+  bool open(int port, const std::string& method) {
     sockaddr_in at{};
     at.sin_family = AF_INET, at.sin_port = htons(static_cast<uint16_t>(port)), at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int on = 1;
     fd = socket(AF_INET, SOCK_STREAM, 0);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+    grpc = !method.empty();
+    return connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 && (!grpc || calls.begin(fd, method));
   }
   bool more() {
     char buffer[65536];
@@ -51,8 +60,9 @@ struct Client {
     if (n > 0) got.append(buffer, static_cast<size_t>(n));
     return n > 0;
   }
-  /// 200; false: anything else.
+  /// 200 or OK; false: anything else.
   bool ask(const std::string& request) {
+    if (grpc) return calls.call(request, &got);
     for (size_t sent = 0; sent < request.size();) {
       const ssize_t n = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
       if (n <= 0) return false;
@@ -84,23 +94,26 @@ std::string read(const std::string& path) {
 
 int main(int argc, char** argv) {
   if (argc != 7 && argc != 8) {
-    std::fprintf(stderr, "usage: load PORT PATH BODY HEAD CLIENTS SECONDS [STEPS]\n");
+    std::fprintf(stderr, "usage: load PORT PATH BODY HEAD|grpc CLIENTS SECONDS [STEPS]\n");
     return 2;
   }
   const int steps = argc == 8 ? std::atoi(argv[7]) : 0;
   const int port = std::atoi(argv[1]), count = std::atoi(argv[5]);
   const double seconds = std::atof(argv[6]);
+  const bool grpc = std::strcmp(argv[4], "grpc") == 0;
   const std::string file = argv[3], head = std::atoi(argv[4]) ? std::string("Inference-Header-Content-Length: ") + argv[4] + "\r\n" : "";
   std::vector<std::string> requests;
   for (const std::string& path :
        steps > 1 ? std::vector<std::string>{file + ".first", file, file + ".last"} : std::vector<std::string>{file}) {
     const std::string text = read(path);
-    requests.push_back(std::string("POST ") + argv[2] + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" +
-                       head + "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text);
+    requests.push_back(grpc
+                           ? GrpcCalls::wrapped(text)
+                           : std::string("POST ") + argv[2] + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" +
+                                 head + "Content-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text);
   }
   std::vector<Client> clients(static_cast<size_t>(count));
   for (Client& c : clients)
-    if (!c.open(port)) {
+    if (!c.open(port, grpc ? argv[2] : "")) {
       std::fprintf(stderr, "load: cannot connect\n");
       return 1;
     }
@@ -130,6 +143,7 @@ int main(int argc, char** argv) {
       }
     });
   for (std::thread& t : threads) t.join();
+  std::ofstream(file + ".answer", std::ios::binary) << clients[0].got;
   std::vector<float> all;
   long errors = 0, asked = 0;
   for (Client& c : clients) {
