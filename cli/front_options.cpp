@@ -202,7 +202,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (ptx) add_ptx(o.target);
   o.target.threads = threads;
   read_uarch(uarch, o.target), o.uarch = uarch;
-  o.weights = passes::parse_weight_storage(weights, weight_group, activations);
+  o.weights = parse_weight_storage(weights, weight_group, activations);
   if (max_weight_error > 0 && !o.weights.any()) throw Diagnostic(ExitCode::usage, {}, "--max-weight-error is for --weights");
   o.weights.max_error = max_weight_error;
   if (o.weights.float8 && !o.target.isas.empty())

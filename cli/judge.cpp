@@ -1,6 +1,6 @@
 #include "judge.h"
+#include "base/weight_storage.h"
 #include "json_text.h"
-#include "passes/weight_storage.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -53,7 +53,7 @@ Promise promise_of(const nlohmann::json& metadata) {
     const nlohmann::json& stored = metadata["stored_weights"];
     p.weights = true;
     p.int8_rows = stored.contains("activations");
-    const double usual = passes::WeightStorage{stored.at("bits").get<int>(), 0, p.int8_rows, 0, stored.value("float8", false)}
+    const double usual = WeightStorage{stored.at("bits").get<int>(), 0, p.int8_rows, 0, stored.value("float8", false)}
                              .most_error();  // artifacts of an older aotc do not say
     p.max_loss = kLossFactor * stored.value("max_error", usual);
   }

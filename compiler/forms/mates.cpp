@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/effort.h"
 #include "forms/joining.h"
 #include "loop/attached.h"
 #include "loop/quantised.h"
@@ -63,7 +64,7 @@ class Reader {
   std::optional<Reading> reading() {
     if (!plain(k_) || !e_.inner[0].extent.is_const() || !own_element() || !place()) return std::nullopt;
     columns_ = *e_.inner[0].extent.as_const();
-    if (columns_ > kMostColumns) return std::nullopt;
+    if (columns_ > effort::kPairedColumns) return std::nullopt;
     for (const Inst& i : k_.insts) {
       if (i.param != from_) continue;
       const auto distance = (i.index - r_.own).as_const();
@@ -77,8 +78,6 @@ class Reader {
   }
 
  private:
-  static constexpr int64_t kMostColumns = 1 << 16;
-
   std::vector<LoopVar> loops() const {
     std::vector<LoopVar> all = k_.outer;
     all.insert(all.end(), k_.inner.begin(), k_.inner.end());

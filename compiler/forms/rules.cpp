@@ -18,13 +18,13 @@ void cuda_rules(const Machine& machine, loop::FusionRules& r) {
       if (last = f->takes_few_bits(dtype, machine); last) return last;
     return last;
   };
-  constexpr int64_t kPointBytes = 4;  // read and written, of 16 bits each
   r.row_bytes = machine.shared_bytes;
   r.matrix_lookup = 4;   // loads that jump take the place of copies that need no registers
   r.reread = 0;          // threads of a warp read what lies apart out of the cache
   r.columns = false;     // warps of another order read a cache's lines together, and a step costs more
   r.lane_steps = false;  // threads count through all points of the outer loops
-  r.small_points = std::max(r.small_points, machine.bytes_per_ns * gpu_costs(machine).graph_step_ns / kPointBytes);
+  r.small_points = std::max(r.small_points,
+                            machine.bytes_per_ns * gpu_costs(machine).graph_step_ns / (2 * dtype_bytes(DType::f16)));  // read and written
 }
 
 /// Beside what the forms say, one row an architecture.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
+#include "base/effort.h"
 #include "base/uarch.h"
 #include "graph/builder.h"
 #include "graph/infer.h"
@@ -157,7 +159,7 @@ class Chooser {
     std::set<NodeId> best = without_losers(std::move(all)), other = without_losers(std::move(gaining));
     double cost = split(best).cost();
     if (split(other).cost() < cost) best = std::move(other), cost = split(best).cost();
-    if (gain_.size() * g_.order.size() > kMostWork) return best;
+    if (gain_.size() * g_.order.size() > effort::kLayoutTries) return best;
     for (bool changed = true; changed;) {
       changed = false;
       for (const auto& [id, gain] : gain_) {
@@ -172,8 +174,8 @@ class Chooser {
   }
 
  private:
-  static constexpr double kForced = 1e15;
-  static constexpr size_t kMostWork = 1'000'000;
+  /// ns beyond those of any program, beside which an eighth of one still counts.
+  static constexpr double kForced = static_cast<double>(int64_t{1} << (std::numeric_limits<double>::digits - 4));
 
   /// What a set of convolutions costs and gains, by group of those that are connected.
   struct Split {

@@ -4,14 +4,12 @@
 #include <map>
 #include <set>
 
+#include "base/effort.h"
 #include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
-
-constexpr int64_t kLeastRows = 16;  ///< lanes
-constexpr size_t kMostNodes = 100;
 
 /// Values of rank r without their dim p, that dim behind the others.
 Ints moved_last(int64_t p, size_t r) {
@@ -56,7 +54,7 @@ class Finder {
     if (n.op != Op::index || n.inputs.size() != 2) return false;
     const Exprs& dims = g_.type(n.inputs[0]).dims;
     const auto last = static_cast<int64_t>(dims.size()) - 1;
-    return last >= 1 && n.get<Ints>(Attr::dims) == Ints{last} && g_.syms.hint(dims[static_cast<size_t>(last) - 1]) >= kLeastRows;
+    return last >= 1 && n.get<Ints>(Attr::dims) == Ints{last} && g_.syms.hint(dims[static_cast<size_t>(last) - 1]) >= u_.picked_rows;
   }
 
   double elems(ValueId v) const { return static_cast<double>(g_.syms.hint(g_.type(v).elems())); }
@@ -66,7 +64,7 @@ class Finder {
     ValueId root = v;
     for (const Node* d = g_.def(root); d && is_view(d->op); d = g_.def(root)) root = d->inputs[0];
     const Node* d = g_.def(root);
-    return (d && op_class(d->op) == OpClass::nullary) || elems(root) * kLeastRows <= elems(v);
+    return (d && op_class(d->op) == OpClass::nullary) || elems(root) * static_cast<double>(u_.picked_rows) <= elems(v);
   }
 
   /// The dim of n's result that the rows are, where n can work on columns as rows.
@@ -101,7 +99,7 @@ class Finder {
         p = row_dim(r, n);
       }
       if (!p) continue;
-      if (r.nodes.size() == kMostNodes) break;
+      if (r.nodes.size() == effort::kPickedOps) break;
       r.nodes.push_back(id);
       r.row_dim_of[n.outputs[0]] = *p;
     }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/effort.h"
 #include "graph/big_array.h"
 #include "graph/constant_store.h"
 #include "graph/infer.h"
@@ -14,13 +15,6 @@
 
 namespace aotc::passes {
 namespace {
-
-/// Beyond what it is computed from, a folded result may take this much.
-constexpr int64_t kGrowthBytes = int64_t{4} << 20;
-constexpr int64_t kAllGrowthBytes = int64_t{256} << 20;  ///< and all folded results together
-constexpr int64_t kRepeatedBytes = int64_t{64} << 20;    ///< of full(), iota() and expand() that something is computed from
-constexpr double kMaxMultiplications = 4e9;
-constexpr size_t kLookedAtBytes = 1 << 16;  ///< archive constants up to this size are looked at for equal elements and positions
 
 class Folder {
  public:
@@ -57,7 +51,7 @@ class Folder {
       constant_[i] = true;
       leaf_bytes_[i] = static_cast<int64_t>(g_.constants[v.constant].bytes);
     }
-    const std::vector<bool> widens = widens_stored_bytes(g_, ctx_.target.traits().weights_of_float8);
+    const std::vector<bool> widens = widens_stored_bytes(g_, ctx_.target);
     for (NodeId id : g_.order) {
       const Node& n = g_.nodes[id];
       bool all = n.op != Op::sym && n.op != Op::custom && numbers_only(n) && !widens[idx(id)];
@@ -92,13 +86,13 @@ class Folder {
     if (repeats(n)) return true;  // it is stored only where something is computed from it
     const auto bytes_of = [&](ValueId v) { return *g_.type(v).bytes().as_const(); };
     for (ValueId v : n.inputs)
-      if (const Node* from = g_.def(v); from && repeats(*from) && bytes_of(v) > kRepeatedBytes) return false;
+      if (const Node* from = g_.def(v); from && repeats(*from) && bytes_of(v) > effort::kRepeatedBytes) return false;
     int64_t bytes = 0;
     for (ValueId v : n.outputs) bytes += bytes_of(v);
     const int64_t growth = bytes - 2 * leaf_bytes_[idx(n.outputs[0])];
-    if (bytes > ctx_.fold_limit_bytes || growth > kGrowthBytes || grown_ + growth > kAllGrowthBytes) return false;
+    if (bytes > ctx_.fold_limit_bytes || growth > effort::kGrowthBytes || grown_ + growth > effort::kAllGrowthBytes) return false;
     grown_ += std::max<int64_t>(growth, 0);
-    return op_class(n.op) != OpClass::contraction || multiplications(n) <= kMaxMultiplications;
+    return op_class(n.op) != OpClass::contraction || multiplications(n) <= effort::kMultiplications;
   }
   double multiplications(const Node& n) const {
     auto elems = [&](ValueId v) { return static_cast<double>(g_.type(v).elems().as_const().value_or(0)); };
@@ -162,7 +156,7 @@ class Folder {
     if (x.kind != ValueKind::constant || is_complex(x.type.dtype)) return v;
     const ConstData& c = g_.constants[x.constant];
     const size_t width = dtype_bytes(c.type.dtype);
-    if (c.bytes == 0 || c.exchangeable || !has_data(c) || (c.bytes > kLookedAtBytes && !computed_here_.count(v))) return v;
+    if (c.bytes == 0 || c.exchangeable || !has_data(c) || (c.bytes > effort::kLookedAtBytes && !computed_here_.count(v))) return v;
     if (std::memcmp(c.data, c.data + width, c.bytes - width) != 0) return positions(v);
     const TensorType t = x.type;
     return splat(b_, t, c.data);

@@ -5,8 +5,6 @@
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kLeastOrder = 3;
-
 /// Rows of a value, counted along its dim before the last.
 struct Rows {
   ValueId of;
@@ -22,7 +20,7 @@ class Chain {
   std::optional<ValueId> matrix(ValueId last) const {
     if (rank_ < 2) return {};
     const auto n = extent(last, rank_ - 2), columns = extent(last, rank_ - 1);
-    if (!n || n != columns || *n < kLeastOrder) return {};
+    if (!n || n != columns || *n <= 2) return {};
     for (int64_t row = *n - 1; row > 0; --row) {
       const auto before = step(last, row, *n);
       if (!before) return {};

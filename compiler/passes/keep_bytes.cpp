@@ -73,8 +73,7 @@ std::optional<ValueId> quantised_again(Rewriter& r, const Node& n) {
   if (!mul) return std::nullopt;
   const auto steps = splat_value(r.g, mul->inputs[1]);
   const auto x = dequantised(r, mul->inputs[0]);
-  // Errors of 255 steps stay far below half of one.
-  constexpr double kSame = 1e-5;
+  constexpr double kSame = 0.5 / (255 * 255);  // errors of 255 steps stay far below half of one
   if (!steps || !x || x->zero != zero || r.dtype(x->bytes) != t || std::fabs(*steps * x->scale - 1) > kSame) return std::nullopt;
   return x->bytes;
 }

@@ -12,8 +12,6 @@
 namespace aotc::passes {
 namespace {
 
-/// On GPUs products of shorter lines are a matter of reading and writing them, too, and fuse with what follows.
-constexpr int64_t kShortestInBlocks = 16;
 constexpr double kLanes = AOTC_FOURIER_LINES;
 
 /// The passes of the kernel over n points, nothing where it has a prime factor that is too large.
@@ -31,7 +29,7 @@ bool by_kernel(const Graph& g, const Node& n, const Target& target) {
   const Exprs& dims = g.type(n.inputs[0]).dims;
   const int64_t length = n.get<Expr>(Attr::k).as_const().value();
   if (target.traits().fourier_in_blocks)
-    return length >= kShortestInBlocks &&
+    return length >= uarch_of(target).gpu.fourier_shortest &&
            fourier_in_blocks(length, n.get<std::string>(Attr::kind) != "pairs", dtype_bytes(g.type(n.inputs[0]).dtype));
   const CpuCosts& u = uarch_of(target).cpu;
   if (length > u.fourier_longest) return false;

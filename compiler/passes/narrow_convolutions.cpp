@@ -8,7 +8,6 @@
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kFewChannels = 16;
 constexpr int64_t kTogether = 8;  ///< channels come in a multiple of these
 
 /// What a convolution becomes.
@@ -27,12 +26,12 @@ struct Narrow {
 };
 
 /// With the last `moved` dims of its kernel as channels.
-std::optional<Narrow> narrow(const Graph& g, const Node& n, size_t moved) {
+std::optional<Narrow> narrow(const Graph& g, const Node& n, size_t moved, const Uarch& u) {
   if (n.op != Op::conv || n.get<int64_t>(Attr::groups) != 1 || n.get_or<bool>(Attr::channels_last, false)) return std::nullopt;
   if (g.values[n.inputs[1]].kind != ValueKind::constant || n.has(Attr::value)) return std::nullopt;
   const Exprs& w = g.type(n.inputs[1]).dims;
   const auto channels = g.type(n.inputs[0]).dims[1].as_const();
-  if (!channels || *channels < 1 || *channels >= kFewChannels || w.size() < moved + 2) return std::nullopt;
+  if (!channels || *channels < 1 || *channels >= u.narrow_channels || w.size() < moved + 2) return std::nullopt;
   Narrow r{*channels,
            1,
            0,
@@ -123,7 +122,7 @@ std::optional<Narrow> best(const Graph& g, const Node& n, const PassContext& ctx
   std::optional<Narrow> found;
   double least = 0;
   for (size_t moved = 1; n.op == Op::conv && moved + 2 <= g.type(n.inputs[1]).dims.size(); ++moved) {
-    std::optional<Narrow> to = narrow(g, n, moved);
+    std::optional<Narrow> to = narrow(g, n, moved, uarch_of(ctx.target));
     if (!to) continue;
     if (least == 0) least = std::min(ctx.conv_ns(g, n, ConvAs::channels_first), ctx.conv_ns(g, n, ConvAs::channels_last));
     if (const double ns = cost(g, n, *to, ctx); ns < least) least = ns, found = std::move(to);

@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "passes/cache_storage.h"
 #include "passes/rounded_weights.h"
-#include "passes/weight_storage.h"
+#include "passes/stored_weights.h"
 
 namespace aotc::passes {
 

@@ -3,18 +3,18 @@
 #include <map>
 #include <set>
 
+#include "base/uarch.h"
 #include "graph/pointwise.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kLeastFewer = 8;                  ///< times as many elements as are picked
-constexpr size_t kMostNodes = 12, kMostPicked = 2;  ///< that are computed again, that are gathered from
+constexpr size_t kMostPicked = 2;  ///< values that are gathered from
 
 class Picker {
  public:
-  Picker(Rewriter& r, ValueId indices, int64_t dim) : r_(r), indices_(indices), dim_(dim), to_(r.dims(indices)) {}
+  Picker(Rewriter& r, ValueId indices, int64_t dim, const Uarch& u) : r_(r), indices_(indices), dim_(dim), to_(r.dims(indices)), u_(u) {}
 
   /// Whether what is picked of v may be computed from what is picked of others.
   bool worth(ValueId v) { return seen(v) && nodes_ > 0; }
@@ -49,7 +49,7 @@ class Picker {
     if (!n || ends(*n)) return ++picked_ <= kMostPicked;
     if (n->outputs.size() != 1) return false;
     if (!is_pointwise(n->op) || n->op == Op::full) return true;
-    if (++nodes_ > kMostNodes) return false;
+    if (++nodes_ > u_.pick_ops) return false;
     for (ValueId x : n->inputs)
       if (!seen(x)) return false;
     return true;
@@ -61,14 +61,16 @@ class Picker {
   Exprs to_;  ///< dims of what is picked
   std::set<ValueId> visited_;
   std::map<ValueId, ValueId> done_;
-  size_t nodes_ = 0, picked_ = 0;
+  const Uarch& u_;
+  int64_t nodes_ = 0;
+  size_t picked_ = 0;
 };
 
-std::optional<ValueId> pick(Rewriter& r, const Node& n) {
+std::optional<ValueId> pick(Rewriter& r, const Node& n, const Uarch& u) {
   if (n.op != Op::gather || r.uses(n.inputs[0]) != 1) return std::nullopt;
   const ValueId x = n.inputs[0];
-  if (r.g.syms.hint(product(r.dims(x))) < kLeastFewer * r.g.syms.hint(product(r.dims(n.outputs[0])))) return std::nullopt;
-  Picker p(r, n.inputs[1], n.get<int64_t>(Attr::dim));
+  if (r.g.syms.hint(product(r.dims(x))) < u.pick_fewer * r.g.syms.hint(product(r.dims(n.outputs[0])))) return std::nullopt;
+  Picker p(r, n.inputs[1], n.get<int64_t>(Attr::dim), u);
   if (!p.worth(x)) return std::nullopt;
   return p.picked(x);
 }
@@ -78,6 +80,8 @@ std::optional<ValueId> pick(Rewriter& r, const Node& n) {
 /// Where a computed value is only gathered from, few of its elements, the operands are gathered from and what was picked is computed alone:
 /// the logarithms of softmax at the targets of a loss. Goes through pointwise operators, dims that are expanded stay so. Requires canonical
 /// views.
-void pick_first(Graph& g, PassContext&) { Rewriter(g).sweep(pick); }
+void pick_first(Graph& g, PassContext& ctx) {
+  Rewriter(g).sweep([&u = uarch_of(ctx.target)](Rewriter& r, const Node& n) { return pick(r, n, u); });
+}
 
 }  // namespace aotc::passes

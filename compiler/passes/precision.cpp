@@ -58,7 +58,7 @@ bool sums(const Graph& g, const Node& n) {
 class Rounder {
  public:
   Rounder(Graph& g, const PassContext& ctx) : g_(g), b_(g) {
-    if (ctx.target.traits().float32_by_bytes) widens_ = widens_stored_bytes(g, false);
+    if (ctx.target.traits().float32_by_bytes) widens_ = widens_stored_bytes(g, ctx.target);
     for (NodeId id : g.order) {
       const Node& n = g.nodes[id];
       if (!multiplies_f32(n) || few_bits(n, ctx)) continue;

@@ -9,10 +9,6 @@
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kLeastLanes = 8;   ///< products whose elements are neighbours
-constexpr int64_t kMostShared = 8;   ///< rows or columns that share an operand's element: beyond, tiles keep it in registers
-constexpr int64_t kMostTerms = 128;  ///< of a sum over rows that lie apart: more are as well read by tiles, which copy them
-
 /// The dim of the memory that dim d of v walks along, as one of the tensor that views show.
 std::optional<bool> lies_last(const Rewriter& r, ValueId v, int64_t d) {
   for (;;) {
@@ -50,7 +46,7 @@ struct Sizes {
 
 bool worth_it(const Sizes& s, const CpuCosts& u) {
   const double macs = static_cast<double>(s.m * s.k * s.n), copied = static_cast<double>(s.m * s.k + s.k * s.n);
-  return std::min(s.m, s.n) <= kMostShared &&
+  return std::min(s.m, s.n) <= u.small_shared &&
          macs * u.small_lane_mac_ns < macs * u.small_tile_mac_ns + copied * u.small_copied_ns + u.small_product_ns;
 }
 
@@ -60,7 +56,7 @@ std::optional<ValueId> in_lanes(Rewriter& r, const Node& n, const CpuCosts& u) {
   const auto [a, b] = *operands;
   const Exprs da = r.dims(a), db = r.dims(b);
   const int64_t batch = static_cast<int64_t>(da.size()) - 2;
-  if (batch < 1 || db.size() != da.size() || r.g.syms.hint(da[batch - 1]) < kLeastLanes) return std::nullopt;
+  if (batch < 1 || db.size() != da.size() || r.g.syms.hint(da[batch - 1]) < u.small_lanes) return std::nullopt;
   const Expr m = da[batch], k = da[batch + 1], columns = db[batch + 1];
   if (k.is(0) || !worth_it({r.g.syms.hint(m), r.g.syms.hint(k), r.g.syms.hint(columns)}, u)) return std::nullopt;
   for (const ValueId v : {a, b})
@@ -77,7 +73,7 @@ std::optional<ValueId> in_lanes(Rewriter& r, const Node& n, const CpuCosts& u) {
 
 /// A matrix times a vector, where the matrix is read along its columns: each element is needed once, so there is nothing for tiles to keep
 /// in registers, and all that they copy is in vain. The matrix's rows get the lanes.
-std::optional<ValueId> along_columns(Rewriter& r, const Node& n) {
+std::optional<ValueId> along_columns(Rewriter& r, const Node& n, const CpuCosts& u) {
   const auto operands = float_operands(r, n);
   if (!operands) return std::nullopt;
   const auto [a, b] = *operands;
@@ -85,7 +81,7 @@ std::optional<ValueId> along_columns(Rewriter& r, const Node& n) {
   const int64_t rows = static_cast<int64_t>(whole.size()) - 2, k = rows + 1;
   const Exprs db = r.dims(b);
   if (rows < 0 || db.size() != whole.size() || !db.back().is(1) || whole[k].is(0) || whole[k].is(1)) return std::nullopt;
-  if (r.g.syms.hint(whole[rows]) < kLeastLanes || r.g.syms.hint(whole[k]) > kMostTerms) return std::nullopt;
+  if (r.g.syms.hint(whole[rows]) < u.small_lanes || r.g.syms.hint(whole[k]) > u.small_terms) return std::nullopt;
   if (!lies_last(r, a, rows).value_or(false)) return std::nullopt;
   Ints turn(whole.size());
   std::iota(turn.begin(), turn.end(), int64_t{0});
@@ -102,8 +98,9 @@ std::optional<ValueId> along_columns(Rewriter& r, const Node& n) {
 /// that tiles read would take longer. So are matrices that are read along their columns, times a vector, the terms of a sum being few.
 void products_in_lanes(Graph& g, PassContext& ctx) {
   Rewriter rewriter(g);
-  rewriter.sweep([&u = uarch_of(ctx.target).cpu](Rewriter& r, const Node& n) { return in_lanes(r, n, u); });
-  rewriter.sweep(along_columns);
+  const CpuCosts& u = uarch_of(ctx.target).cpu;
+  rewriter.sweep([&](Rewriter& r, const Node& n) { return in_lanes(r, n, u); });
+  rewriter.sweep([&](Rewriter& r, const Node& n) { return along_columns(r, n, u); });
 }
 
 }  // namespace aotc::passes

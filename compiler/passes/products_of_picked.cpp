@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
-
-constexpr int64_t kLeastColumns = 16;  ///< lanes of a sum over rows
-constexpr int64_t kLeastTerms = 64;    ///< lanes of a sum along a row, which ends across them
 
 /// Matrices that indices pick. first[d]: the first dim of v, which lies in the order of memory but for permutes, of dim d of the product's
 /// operand; behind the last one their number.
@@ -60,7 +58,7 @@ std::optional<Picked> picked(const Rewriter& r, ValueId operand) {
   return p;
 }
 
-std::optional<ValueId> in_place(Rewriter& r, const Node& n) {
+std::optional<ValueId> in_place(Rewriter& r, const Node& n, const CpuCosts& u) {
   if (n.op != Op::matmul) return std::nullopt;
   const DType t = r.dtype(n.outputs[0]);
   if (t != DType::f32 && t != DType::f64) return std::nullopt;
@@ -79,7 +77,7 @@ std::optional<ValueId> in_place(Rewriter& r, const Node& n) {
     for (int64_t d = p->first[terms]; d < p->first[terms + 1]; ++d) summed.push_back(d);
     if (p->by_index[p->innermost] || std::any_of(summed.begin(), summed.end(), [&](int64_t d) { return p->by_index[d]; })) continue;
     const int64_t lanes = r.g.syms.hint(dims[p->innermost]);
-    if (of(terms, p->innermost) ? lanes < kLeastTerms : !of(kept, p->innermost) || lanes < kLeastColumns) continue;
+    if (of(terms, p->innermost) ? lanes < u.picked_product_terms : !of(kept, p->innermost) || lanes < u.picked_product_columns) continue;
     Exprs apart = dims;
     for (int64_t d = p->first[kept]; d < p->first[kept + 1]; ++d) apart[d] = 1;
     const ValueId x = r.b.expand(r.b.reshape(vectors, apart), dims);
@@ -92,6 +90,8 @@ std::optional<ValueId> in_place(Rewriter& r, const Node& n) {
 
 /// On CPUs, products of one row each with a matrix that the row's index picks (a relation's, an expert's, an adapter's) are multiplied and
 /// summed where the matrices lie: written out for tiles they would be copied, as many elements as are multiplied.
-void products_of_picked(Graph& g, PassContext&) { Rewriter(g).sweep(in_place); }
+void products_of_picked(Graph& g, PassContext& ctx) {
+  Rewriter(g).sweep([&u = uarch_of(ctx.target).cpu](Rewriter& r, const Node& n) { return in_place(r, n, u); });
+}
 
 }  // namespace aotc::passes

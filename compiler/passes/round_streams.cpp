@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <set>
 
+#include "base/uarch.h"
 #include "graph/builder.h"
 
 namespace aotc::passes {
 namespace {
-
-constexpr int64_t kLeastBytes = 32 << 10;  ///< of float32: what is less stays in the nearest cache
 
 bool elementwise(Op op) { return is_pointwise(op) || is_view(op); }
 
 class Streams {
  public:
   /// handed: what kernels hand on.
-  Streams(const Graph& g, const std::vector<ValueId>& handed) : g_(g), users_(g.users()), handed_(handed.begin(), handed.end()) {}
+  Streams(const Graph& g, const std::vector<ValueId>& handed, const Uarch& u)
+      : g_(g), users_(g.users()), handed_(handed.begin(), handed.end()), least_bytes_(u.round_least_bytes) {}
 
   /// Whether `v`, one of those handed on, is to be rounded.
   bool rounds(ValueId v) const {
-    if (g_.type(v).dtype != DType::f32 || !g_.def(v) || g_.syms.hint(g_.type(v).bytes()) < kLeastBytes) return false;
+    if (g_.type(v).dtype != DType::f32 || !g_.def(v) || g_.syms.hint(g_.type(v).bytes()) < least_bytes_) return false;
     const auto& users = users_[idx(v)];
     return std::find(users.begin(), users.end(), kNone<NodeId>) == users.end() && of_convolution(v) && !summed(v);
   }
@@ -59,6 +59,7 @@ class Streams {
   const Graph& g_;
   std::vector<std::vector<NodeId>> users_;
   std::set<ValueId> handed_;
+  int64_t least_bytes_;
 };
 
 /// Every reader of v but the rounding itself reads the rounded number.
@@ -85,7 +86,7 @@ void round_streams(Graph& g, PassContext& ctx) {
   if (ctx.rounded_streams) ctx.rounded_streams->clear();
   if (!ctx.precision || !ctx.handed_on) return;
   const std::vector<ValueId> handed = ctx.handed_on(g);
-  const Streams streams(g, handed);
+  const Streams streams(g, handed, uarch_of(ctx.target));
   std::vector<ValueId> rounded;
   std::copy_if(handed.begin(), handed.end(), std::back_inserter(rounded), [&](ValueId v) { return streams.rounds(v); });
   const std::vector<std::vector<NodeId>> users = g.users();

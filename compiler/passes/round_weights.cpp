@@ -4,13 +4,13 @@
 #include <map>
 #include <optional>
 
+#include "base/uarch.h"
 #include "graph/constant_store.h"
 #include "passes/passes.h"
 
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kSmallest = 1024;      ///< elements: below that nothing is gained
 constexpr double kLargePart = 1.0 / 16;  ///< of the bytes of all constants: tables below that stay as they are
 
 class WeightRounder {
@@ -102,7 +102,7 @@ std::string weight_refusal(const ConstData& c, const PassContext& ctx) {
   if (t != DType::f32 && !is_half(t)) return fmt::format("it is {}, not float32", dtype_name(t));
   if (is_half(t) && ctx.weights.bits == 16) return fmt::format("it is {}, which has 16 bits", dtype_name(t));
   if (!has_data(c)) return "its data are not known";
-  if (*c.type.elems().as_const() < kSmallest) return "it is small";
+  if (*c.type.elems().as_const() < uarch_of(ctx.target).small_weight) return "it is small";
   return all_finite(c) ? "" : "it has infinities or numbers that are none";
 }
 

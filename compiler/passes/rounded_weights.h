@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/weight_storage.h"
 #include "graph/big_array.h"
 #include "graph/graph.h"
-#include "passes/weight_storage.h"
 
 namespace aotc::passes {
 

@@ -1,19 +1,16 @@
 #include "passes/passes.h"
 
+#include "base/uarch.h"
 #include "passes/rewrite.h"
 
 namespace aotc::passes {
 namespace {
 
-constexpr int64_t kLeastElems = 1 << 13;  ///< shorter lines are a block's
-constexpr int64_t kLeastPart = 1 << 10, kMostPart = 1 << 14;
-constexpr int64_t kMostLines = 128;  ///< more keep a GPU busy as they are
-
 /// Elements of a part of lines of so many: where it can be no less than there are parts, and such that parts are alike (then what comes
 /// before each is combined with it where it is scanned); near a power of two.
-int64_t part_of(int64_t elems, bool known) {
-  int64_t part = kLeastPart;
-  while (part < kMostPart && part * part < elems) part *= 2;
+int64_t part_of(int64_t elems, bool known, const GpuCosts& u) {
+  int64_t part = u.scan_part_least;
+  while (part < u.scan_part_most && part * part < elems) part *= 2;
   if (!known) return part;
   for (int64_t by = 0; by < part; ++by)
     for (const int64_t other : {part - by, part + by})
@@ -45,17 +42,17 @@ ValueId total(Builder& b, ReduceKind kind, ValueId x) {
 
 class Splitter {
  public:
-  Splitter(Rewriter& r, ReduceKind kind, DType type) : r_(r), b_(r.b), kind_(kind), type_(type) {}
+  Splitter(Rewriter& r, const GpuCosts& u, ReduceKind kind, DType type) : r_(r), b_(r.b), u_(u), kind_(kind), type_(type) {}
 
   /// The scan along the last dim of x, [lines, length].
   ValueId split(ValueId x, const Expr& lines, const Expr& length) {
-    const int64_t part = part_of(r_.g.syms.hint(length), length.as_const().has_value());
+    const int64_t part = part_of(r_.g.syms.hint(length), length.as_const().has_value(), u_);
     const Expr parts = ceildiv(length, part);
     const bool whole = r_.g.syms.proves_divisible(length, part);
     if (!whole) x = filled(x, {0, 0}, {lines, parts * part});
     const Exprs all = {lines, parts, part};
     const ValueId apart = b_.reshape(x, all);
-    const Splitter totals(r_, kind_, type_of_totals());
+    const Splitter totals(r_, u_, kind_, type_of_totals());
     const ValueId ends = total(b_, kind_, b_.cast(apart, totals.type_));
     const bool few = r_.g.syms.interval(r_.g.syms.simplify(parts)).max <= part;
     const ValueId before = b_.cast(few ? totals.of_earlier(ends, lines, parts, part) : totals.scanned(ends, lines, parts), type_);
@@ -91,27 +88,30 @@ class Splitter {
 
   Rewriter& r_;
   Builder& b_;
+  const GpuCosts& u_;
   ReduceKind kind_;
   DType type_;  ///< in which it is computed
 };
 
-std::optional<ValueId> split(Rewriter& r, const Node& n) {
+std::optional<ValueId> split(Rewriter& r, const Node& n, const GpuCosts& u) {
   if (n.op != Op::scan) return std::nullopt;
   const ValueId given = n.inputs[0];
   const Exprs dims = r.dims(given);
   if (n.get<int64_t>(Attr::dim) != static_cast<int64_t>(dims.size()) - 1) return std::nullopt;
   const Expr length = dims.back(), lines = product(Exprs(dims.begin(), dims.end() - 1));
-  if (r.g.syms.hint(length) < kLeastElems || r.g.syms.hint(lines) > kMostLines || r.g.syms.interval(length).min < 1) return std::nullopt;
+  if (r.g.syms.hint(length) < u.scan_least || r.g.syms.hint(lines) > u.scan_lines || r.g.syms.interval(length).min < 1) return std::nullopt;
   const ReduceKind kind = n.reduce_kind();
   const DType type = r.dtype(given), t = compute_type(type);
   const ValueId x = r.b.reshape(r.b.cast(given, t), {lines, length});
-  return r.b.cast(r.b.reshape(Splitter(r, kind, t).split(x, lines, length), dims), type);
+  return r.b.cast(r.b.reshape(Splitter(r, u, kind, t).split(x, lines, length), dims), type);
 }
 
 }  // namespace
 
 /// A scan along few lines that are longer than a block takes goes in parts on GPUs: each part's result, then a scan of every part that goes
 /// on from the results of those before it.
-void split_scans(Graph& g, PassContext&) { Rewriter::run(g, split); }
+void split_scans(Graph& g, PassContext& ctx) {
+  Rewriter::run(g, [&u = uarch_of(ctx.target).gpu](Rewriter& r, const Node& n) { return split(r, n, u); });
+}
 
 }  // namespace aotc::passes

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/uarch.h"
 #include "graph/constant_store.h"
 #include "graph/interp.h"
 #include "graph/scalar.h"
@@ -15,8 +16,6 @@
 
 namespace aotc::passes {
 namespace {
-
-constexpr int64_t kSmallest = 1024;  ///< elements: below that nothing is gained
 
 bool is_view_of_all(Op op) { return op == Op::permute || op == Op::reshape || op == Op::slice; }
 bool computes(Op op) { return op == Op::cast || op == Op::mul || op == Op::add || op == Op::sub; }
@@ -228,8 +227,7 @@ int64_t group_of(const Affine& w) {
 
 class Keeper {
  public:
-  Keeper(Graph& g, PassContext& ctx)
-      : g_(g), ctx_(ctx), fixed_(fixed_values(g)), widens_(widens_stored_bytes(g, ctx.target.traits().weights_of_float8)) {}
+  Keeper(Graph& g, PassContext& ctx) : g_(g), ctx_(ctx), fixed_(fixed_values(g)), widens_(widens_stored_bytes(g, ctx.target)) {}
 
   void run() {
     if (std::find(widens_.begin(), widens_.end(), true) == widens_.end()) return;
@@ -412,7 +410,9 @@ class Keeper {
 
 }  // namespace
 
-std::vector<bool> widens_stored_bytes(const Graph& g, bool float8) {
+std::vector<bool> widens_stored_bytes(const Graph& g, const Target& target) {
+  const bool float8 = target.traits().weights_of_float8;
+  const int64_t smallest = uarch_of(target).small_weight;
   std::vector<bool> widens(g.nodes.size(), false);
   std::vector<int64_t> stored(g.values.size(), 0);  // bytes of the constants that a value is computed from
   const std::vector<bool> fixed = fixed_values(g);
@@ -430,7 +430,7 @@ std::vector<bool> widens_stored_bytes(const Graph& g, bool float8) {
     const DType t = g.type(out).dtype;
     if (!fixed[idx(out)] || (t != DType::f32 && t != DType::bf16 && t != DType::f16)) continue;
     const auto elems = g.type(out).elems().as_const();
-    if (!elems || *elems < kSmallest) continue;
+    if (!elems || *elems < smallest) continue;
     if (n.op == Op::cast && (is_int(g.type(n.inputs[0]).dtype) || (float8 && g.type(n.inputs[0]).dtype == DType::f8e4m3fn)))
       widens[idx(id)] = stored[idx(n.inputs[0])] <= *elems;
     else if (is_view_of_all(n.op) || computes(n.op))

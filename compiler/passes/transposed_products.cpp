@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "aotc/detail/library_abi.h"
 #include "graph/builder.h"
 #include "graph/constant_store.h"
 #include "graph/infer.h"
@@ -13,8 +14,6 @@
 
 namespace aotc::passes {
 namespace {
-
-constexpr int64_t kLeastRows = 32;  ///< that become columns: fewer are no full vectors of a tile
 
 /// 0, 1, .. with the last two swapped.
 Ints last_two_swapped(size_t rank) {
@@ -59,7 +58,9 @@ class Turner {
     if (p && p->op == Op::reshape && g_.type(n.inputs[0]).rank() == 2) p = g_.def(p->inputs[0]);
     if (!p || !transposes(*p)) return false;
     const Exprs seen = g_.type(p->outputs[0]).dims;
-    if (!same_dims(g_, {seen.back()}, {g_.type(n.inputs[0]).dims.back()}) || g_.syms.hint(seen[seen.size() - 2]) < kLeastRows) return false;
+    // Rows become columns: fewer than a panel's leave tiles without work.
+    if (!same_dims(g_, {seen.back()}, {g_.type(n.inputs[0]).dims.back()}) || g_.syms.hint(seen[seen.size() - 2]) < AOTC_PANEL_N)
+      return false;
     images_ = p->inputs[0];
     for (const Node* d = g_.def(images_); d && is_view(d->op); d = g_.def(d->inputs[0]))
       if (d->op != Op::slice && d->op != Op::reshape) return false;

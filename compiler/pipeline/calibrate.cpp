@@ -26,9 +26,9 @@ struct Probe {
   std::string_view number, form;
   std::string_view graph, passes;
   std::string_view how;
-  std::optional<Feature> needs;        ///< of the machine
-  passes::WeightStorage weights = {};  ///< for the passes of weights
-  bool all_processors = false;         ///< the number is of the whole machine
+  std::optional<Feature> needs;  ///< of the machine
+  WeightStorage weights = {};    ///< for the passes of weights
+  bool all_processors = false;   ///< the number is of the whole machine
 };
 
 constexpr std::string_view kProduct = R"(graph @product
@@ -159,7 +159,7 @@ class Calibrator {
   void leave(std::string_view name, const std::string& why) { out_.left.push_back({std::string(name), why}); }
 
   /// Fails where the form takes no kernel of the graph here.
-  Result<Subject> subject_of(std::string_view text, std::string_view passes, const passes::WeightStorage& weights, std::string_view form,
+  Result<Subject> subject_of(std::string_view text, std::string_view passes, const WeightStorage& weights, std::string_view form,
                              const Goal& goal) const {
     Subject s;
     s.graph = parse_graph(text, "calibrate");

@@ -71,7 +71,7 @@ struct FrontOptions {
   import::Probes probes;                    ///< values that are outputs, too
   std::shared_ptr<const own::Kernels> own;  ///< the user's kernels for custom operators, or null; their operators are defined
   PrecisionOptions precision;
-  passes::WeightStorage weights;                  ///< of products, for CPU targets
+  WeightStorage weights;                          ///< of products, for CPU targets
   passes::CacheStorage cache{};                   ///< of keys and values that states keep
   std::vector<std::string> cache_names;           ///< states that another method stores so
   search::Alternatives alternatives;              ///< that take the place of what is done by itself

@@ -6,6 +6,7 @@
 #include "emit/cuda/functor.h"
 #include "emit/cuda/loop_kernel.h"
 #include "emit/cuda/wgmma.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::emit::cuda {
 

@@ -135,8 +135,6 @@ struct StreamTile {
   }
 };
 
-inline constexpr int kPlainAttentionThreads = 128, kPlainAttentionRows = 16, kPlainAttentionColumns = 128;  ///< AttnPlain of attention.cuh
-
 /// Tile of attention on tensor cores (kernels/cuda/attention.cuh): row_warps * 16 rows, k_warps that share them, each with `keys` keys a
 /// step; a cluster of `split` blocks that share the keys. head_dim, v_dim: of the kernel.
 struct AttentionTile {

@@ -84,7 +84,8 @@ double cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) {
   const CpuCosts& u = cpu_costs(machine);
   const Lanes lanes = lanes_of(c.dtype, machine);
   const int64_t rows = rows_of(c), blocks = ceil_div(rows, b.q_block);
-  const double pairs = static_cast<double>(c.batch * c.kv_heads * rows) * static_cast<double>(c.kv_len) * (c.causal ? u.causal_seen : 1.0);
+  const double pairs =
+      static_cast<double>(c.batch * c.kv_heads * rows) * static_cast<double>(c.kv_len) * (c.causal ? machine.uarch->causal_seen : 1.0);
   double cycles = pairs * static_cast<double>(c.e + ceil_div(c.ev, lanes.width) * lanes.width) / static_cast<double>(lanes.width);
   cycles += pairs * u.attention_exp / static_cast<double>(lanes.width);  // exponentials
   const bool kept = c.kv_len <= b.kv_block;
@@ -102,7 +103,8 @@ double tiles_cycles_of(const Sizes& c, const Blocks& b, const Machine& machine) 
   const int64_t rows = rows_of(c), blocks = ceil_div(rows, b.q_block), heads = c.batch * c.kv_heads,
                 kvb = std::min<int64_t>(b.kv_block, c.kv_len);
   const int64_t units = heads * blocks, q = ceil_div(rows, blocks), kv_blocks = ceil_div(c.kv_len, b.kv_block);
-  const double seen = c.causal ? u.causal_seen : 1.0, pairs = static_cast<double>(heads * rows) * static_cast<double>(c.kv_len) * seen;
+  const double seen = c.causal ? machine.uarch->causal_seen : 1.0,
+               pairs = static_cast<double>(heads * rows) * static_cast<double>(c.kv_len) * seen;
   double cycles = static_cast<double>(units * kv_blocks) * seen *
                   (tile_cycles(q, kvb, ceil_div(c.e, 32), machine) + tile_cycles(q, c.ev, ceil_div(kvb, 32), machine));
   cycles += pairs * u.attention_tiles_exp / 16;  // exponentials, scale and rounding
@@ -139,7 +141,7 @@ class Attention : public FormOf<AttentionKernel> {
         if (kvb > 64 && kvb / 2 >= c.kv_len) continue;
         const Blocks blocks{qb, kvb};
         Candidate r{pack(*this, blocks), Fit::yes(), 0};
-        r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks))));
+        r.fit = fits_scratch(s.syms.hint(scratch(k, config_of(blocks))), s.machine);
         if (r.fit) {
           const int64_t units = c.batch * c.kv_heads * ceil_div(rows, qb);
           r.cost_ns =
@@ -232,7 +234,7 @@ class AttentionSplit final : public Attention {
       Parts parts;
       parts.q_block = static_cast<int>(s.syms.interval(rows(k)).max), parts.key_part = part;
       const int64_t items = c.batch * c.kv_heads * ceil_div(c.kv_len, part);
-      Candidate r{pack(*this, parts), fits_scratch(s.syms.hint(whole_scratch(k, config_of(parts)))), 0};
+      Candidate r{pack(*this, parts), fits_scratch(s.syms.hint(whole_scratch(k, config_of(parts))), s.machine), 0};
       const double added =
           u.attention_unit + static_cast<double>(rows_of(c) * c.ev) / lanes_of(c.dtype, s.machine).width;  // an item's sums
       r.cost_ns = shared_ns(cycles_of(c, parts, s.machine) + static_cast<double>(items) * added, items, s.machine);
@@ -284,12 +286,10 @@ class AttentionTiles final : public Attention {
       return refuse("tiles multiply bf16, not {}", dtype_name(k.of_bytes() ? k.stored() : k.dtype));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const int64_t rows = rows_of(hinted(k, s.syms));
-    if (rows <= kFewRows) return refuse("{} rows are dot products, which read the keys once", rows);
-    return fits_scratch(s.syms.hint(scratch(k, config_of({static_cast<int>(std::min<int64_t>(rows, 32)), 64}))));  // the smallest candidate
+    if (rows <= cpu_costs(s.machine).attention_dot_rows) return refuse("{} rows are dot products, which read the keys once", rows);
+    const Blocks smallest{static_cast<int>(std::min<int64_t>(rows, 32)), 64};
+    return fits_scratch(s.syms.hint(scratch(k, config_of(smallest))), s.machine);
   }
-
- private:
-  static constexpr int64_t kFewRows = 4;
 };
 
 }  // namespace

@@ -209,7 +209,7 @@ class Follower {
   /// Limits before rounding leave nothing outside of bytes.
   double rounded(float limit) const { return static_cast<double>(limit) * f_.steps + static_cast<double>(f_.zero); }
   bool covered_from_below() const { return rounded(f_.at_least) >= 0; }
-  bool covered_from_above() const { return rounded(f_.at_most) < 255.25; }
+  bool covered_from_above() const { return rounded(f_.at_most) < std::numeric_limits<uint8_t>::max() + 0.5 / 2; }
 
   /// ((f32 of bytes) - zero) * scale.
   bool add_bytes(InstId id) {

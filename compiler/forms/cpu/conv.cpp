@@ -106,10 +106,10 @@ aotc_conv_config ConvForm::scratch_config(const ConvTile& t, bool packed, int64_
   return g;
 }
 
-Candidate ConvForm::candidate(const ConvTile& t, const ConvSizes& c) const {
+Candidate ConvForm::candidate(const ConvTile& t, const ConvSizes& c, const Machine& m) const {
   Candidate r = candidate(t);
   const aotc_conv_config g = scratch_config(t, c.w_constant, c.stride[2]);
-  r.fit = fits_scratch(aotc_conv_scratch_bytes(&g, std::max<int64_t>(c.depth(), 1), acc_bytes(c.dtype)));
+  r.fit = fits_scratch(aotc_conv_scratch_bytes(&g, std::max<int64_t>(c.depth(), 1), acc_bytes(c.dtype)), m);
   return r;
 }
 

@@ -85,7 +85,7 @@ class ConvForm : public FormOf<loop::ConvKernel> {
 
   Candidate candidate(const ConvTile& t) const { return {pack(*this, t), Fit::yes(), 0}; }
   /// Refused where the scratch is too large.
-  Candidate candidate(const ConvTile& t, const ConvSizes& c) const;
+  Candidate candidate(const ConvTile& t, const ConvSizes& c, const Machine& m) const;
   aotc_conv_config scratch_config(const ConvTile& t, bool packed, int64_t stride_w) const;
 
  private:

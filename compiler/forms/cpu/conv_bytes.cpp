@@ -39,7 +39,7 @@ class ConvBytes final : public ByteConv {
         ConvTile t;
         t.mc = mc, t.nc = static_cast<int>(nc), t.kc = 2, t.kp = 2;
         Candidate r = candidate(t);
-        r.fit = fits_scratch(scratch_bytes(kernel, t));
+        r.fit = fits_scratch(scratch_bytes(kernel, t), s.machine);
         all.push_back(r);
         if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;

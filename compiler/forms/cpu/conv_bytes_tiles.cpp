@@ -79,7 +79,7 @@ class ConvBytesTiles final : public ByteConv {
         ConvTile t;
         t.mc = mc, t.nc = static_cast<int>(std::min(nc, px)), t.kc = 2, t.kp = 2;
         Candidate r = candidate(t);
-        r.fit = fits_scratch(scratch_bytes(kernel, t));
+        r.fit = fits_scratch(scratch_bytes(kernel, t), s.machine);
         if (r.fit) r.cost_ns = cost_ns(kernel, c, t, k, way, s.machine);
         all.push_back(r);
       }

@@ -37,7 +37,7 @@ class ConvFew final : public ConvForm {
     if (c.kernel[0] * c.kernel[1] * (apart ? c.kernel[2] : 1) > AOTC_CONV_FEW_LINES)
       return refuse("more than {} runs of taps", +AOTC_CONV_FEW_LINES);
     if (c.kernel[0] * c.kernel[1] * c.kernel[2] == 1) return refuse("a product");
-    return fits_scratch(scratch_of(k, tile(c, 1)));
+    return fits_scratch(scratch_of(k, tile(c, 1)), s.machine);
   }
 
   std::vector<Candidate> candidates(const ConvKernel& k, const Site& s) const override {

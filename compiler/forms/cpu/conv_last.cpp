@@ -35,7 +35,7 @@ class ConvLast final : public ConvForm {
         t.kc = balanced_kc(k, 256);
         const int64_t room = s.machine.l2_bytes * 3 / 4 / ((nc + 1) * ab);
         t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, k <= room ? ceil_div(k, t.kc) : room / t.kc));
-        Candidate& r = all.emplace_back(candidate(t, c));
+        Candidate& r = all.emplace_back(candidate(t, c, s.machine));
         if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double depth = static_cast<double>(k * c.groups), pixels = static_cast<double>(px);

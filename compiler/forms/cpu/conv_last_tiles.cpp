@@ -40,8 +40,8 @@ int64_t lines_together_of(const ConvSizes& c) { return aotc_conv_lines_together(
 
 /// aotc_conv_config::line_steps: of channels that are no whole steps, 0 where the steps are too many.
 int line_steps_of(const ConvSizes& c) {
-  constexpr int64_t kMostWaste = 3;  // times the steps of copied rows, which take as long to copy as that
-  const int64_t cg = c.c / c.groups, taps = c.kernel[0] * c.kernel[1] * c.kernel[2], most = kMostWaste * ceil_div(c.depth(), 32);
+  const int64_t cg = c.c / c.groups, taps = c.kernel[0] * c.kernel[1] * c.kernel[2],
+                most = AOTC_CONV_MOST_LINE_STEPS * ceil_div(c.depth(), 32);
   if (cg % 32 == 0 || c.dilation[2] != 1 || taps == 1) return 0;
   if (c.groups > 1) return cg % 2 == 0 && cg < 32 && taps <= most ? static_cast<int>(c.kernel[2]) : 0;
   const int64_t together = lines_together_of(c), steps = ceil_div(c.kernel[2] * cg * together, 32);
@@ -104,11 +104,11 @@ class ConvLastTiles final : public ConvForm {
   bool by_rows() const override { return true; }
 
  private:
-  Fit fits_tile(const ConvSizes& c, const ConvTile& t) const {
+  Fit fits_tile(const ConvSizes& c, const ConvTile& t, const Machine& m) const {
     aotc_conv_config g = scratch_config(t, c.w_constant, c.stride[2]);
     g.line_steps = c.w_constant ? line_steps_of(c) : 0;
     for (size_t d = 0; d < 3; ++d) g.kernel[d] = static_cast<int32_t>(c.kernel[d]);
-    return fits_scratch(std::max(aotc_conv_scratch_bytes(&g, c.depth(), 4), aotc_conv_last_tiles_scratch_bytes(&g, c.depth())));
+    return fits_scratch(std::max(aotc_conv_scratch_bytes(&g, c.depth(), 4), aotc_conv_last_tiles_scratch_bytes(&g, c.depth())), m);
   }
 
  protected:
@@ -116,7 +116,8 @@ class ConvLastTiles final : public ConvForm {
     if (k.in != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(k.in));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
     const ConvSizes c = conv_sizes_at_least_one(k, s.syms);
-    return fits_tile(c, {.mc = AOTC_PANEL_N, .nc = static_cast<int>(std::min<int64_t>(c.pixels(), 32))});  // the smallest candidate
+    return fits_tile(c, {.mc = AOTC_PANEL_N, .nc = static_cast<int>(std::min<int64_t>(c.pixels(), 32))},
+                     s.machine);  // the smallest candidate
   }
   std::string_view entry() const override { return "conv_last_tiles"; }
 
@@ -143,7 +144,7 @@ class ConvLastTiles final : public ConvForm {
         ConvTile t;
         t.mc = mc, t.nc = nc;
         Candidate r = candidate(t);
-        r.fit = fits_tile(c, t);
+        r.fit = fits_tile(c, t, s.machine);
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double weights = static_cast<double>(cog * k), depth = static_cast<double>(k * c.groups);
         const int64_t pixels = ceil_div(px, px_blocks);

@@ -59,10 +59,10 @@ class ConvPhases final : public ConvForm {
         t.mc = mc, t.nc = nc;
         t.kc = balanced_kc(ceil_div(k, phases), 128);
         const int64_t tile_bytes = (2 * sw * nc + 3 * (nc + 64)) * AOTC_PANEL_N * ab;
-        const int64_t room = std::max<int64_t>(t.kc, std::min(s.machine.l2_bytes * 5 / 2, kMaxScratch - tile_bytes) / ((nc + 64) * ab));
+        const int64_t room = std::max<int64_t>(t.kc, std::min(s.machine.l2_bytes * 5 / 2, u.scratch_most - tile_bytes) / ((nc + 64) * ab));
         const int64_t rows = k_unit + sw;
         t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, rows <= room ? ceil_div(rows, t.kc) : room / t.kc));
-        Candidate& r = all.emplace_back(candidate(t, c));
+        Candidate& r = all.emplace_back(candidate(t, c, s.machine));
         if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), row_phases = c.stride[0] * c.stride[1];
         const int64_t units = c.groups * co_blocks * row_phases * px_blocks, co_panels = ceil_div(cog, AOTC_PANEL_N) * c.groups;

@@ -38,7 +38,7 @@ class ConvProduct final : public ConvForm {
         t.kc = balanced_kc(k, 128);
         const int64_t room = s.machine.l2_bytes * 5 / 2 / ((nc + 64) * ab);
         t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, k <= room ? ceil_div(k, t.kc) : room / t.kc));
-        Candidate& r = all.emplace_back(candidate(t, c));
+        Candidate& r = all.emplace_back(candidate(t, c, s.machine));
         if (!r.fit) continue;
         const int64_t co_blocks = ceil_div(cog, mc), px_blocks = ceil_div(px, nc), units = c.groups * co_blocks * px_blocks;
         const double lanes_px = static_cast<double>(ceil_div(px, lanes.width) * lanes.width);

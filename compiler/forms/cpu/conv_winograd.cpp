@@ -67,7 +67,7 @@ class ConvWinograd final : public ConvForm {
           const int64_t scratch = aotc_conv_scratch_bytes(&cfg, c.depth(), 4);
           r.fit = m == 4 && c.dtype != DType::f32   ? refuse("F(4x4) of {} is not accurate enough", dtype_name(c.dtype))
                   : m == 4 && !s.numerics.winograd4 ? refuse("F(4x4) has 3 times the error of a direct sum; --winograd4 allows it")
-                                                    : fits_scratch(scratch);
+                                                    : fits_scratch(scratch, s.machine);
           all.push_back(r);
           if (!r.fit) continue;
           const int64_t blocks = ceil_div(tiles, t.nc), co_blocks = ceil_div(c.co, mc), units = blocks * co_blocks;
@@ -84,7 +84,7 @@ class ConvWinograd final : public ConvForm {
           cycles += weights * static_cast<double>(blocks) / u.weight_far_bytes *
                     (weights > static_cast<double>(s.machine.l2_bytes) / 2 ? 1.0 : u.winograd_weight_shown);
           if (scratch > s.machine.l2_bytes * 3 / 4) cycles *= u.winograd_beyond_l2;
-          cycles += static_cast<double>(units) * u.unit + u.epilogue_call * n * co / 32.0 / (m * AOTC_WINOGRAD_RUN / 4.0);
+          cycles += static_cast<double>(units) * u.unit + u.epilogue_call * n * co / double{AOTC_PANEL_N} * m / double{AOTC_WINOGRAD_RUN};
           cycles += epilogue_cycles(n * m * m, co, {1, AOTC_PANEL_N, 4096}, 4, lanes.width, s.machine);
           all.back().cost_ns = shared_ns(cycles, units, s.machine);
         }

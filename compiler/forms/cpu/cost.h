@@ -10,7 +10,6 @@
 
 namespace aotc::forms::cpu {
 
-inline constexpr int64_t kMaxScratch = 6 << 20;  ///< bytes per thread
 /// Units of `cost` each such that one share is worth `enough`.
 inline Expr grain_of(int64_t enough, const Expr& cost, const SymTable& syms) {
   return syms.simplify(max(1, floordiv(enough, max(1, cost))));
@@ -73,8 +72,9 @@ inline double again_cycles(int64_t bytes, int64_t batch, int64_t again, const Ma
 }
 
 /// Refused where a thread would need too much scratch.
-inline Fit fits_scratch(int64_t bytes) {
-  if (bytes > kMaxScratch) return refuse("needs {} bytes of scratch a thread, {} is allowed", bytes, kMaxScratch);
+inline Fit fits_scratch(int64_t bytes, const Machine& m) {
+  const int64_t most = cpu_costs(m).scratch_most;
+  if (bytes > most) return refuse("needs {} bytes of scratch a thread, {} is allowed", bytes, most);
   return Fit::yes();
 }
 

@@ -87,7 +87,7 @@ class BlocksForm : public FormOf<loop::MatmulKernel> {
     for (int mc : row_blocks(c, s.machine))
       for (int nc : {128, 64, 32, 256}) {
         const FewBitsBlock b{mc, nc};
-        const Fit fit = fits_scratch(scratch_bytes(b, c.k));
+        const Fit fit = fits_scratch(scratch_bytes(b, c.k), s.machine);
         all.push_back({pack(*this, b), fit, fit ? cost_ns(k, c, b, s.machine) : 0});
       }
     return all;

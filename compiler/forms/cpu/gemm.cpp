@@ -55,7 +55,7 @@ Candidate estimate(const Form& form, const ProductSizes& c, const Machine& machi
   const auto [m_blocks, n_blocks, units, rows] = units_of(c, tile.mc, tile.nc);
   const int64_t kp = std::min<int64_t>(even_up(c.k), tile.kp), ab = acc_bytes(c.dtype);
   const aotc_gemm_config cfg = config_of(tile, c.b_constant);
-  r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, c.k, ab) + widened_bytes(c.b_constant, c.dtype));
+  r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, c.k, ab) + widened_bytes(c.b_constant, c.dtype), machine);
   if (!r.fit) return r;
   double cycles = static_cast<double>(c.m) * column_vectors(c.n, c.m, lanes, machine) * static_cast<double>(c.segments * c.k) *
                   static_cast<double>(c.batch) / lanes.macs;
@@ -143,7 +143,7 @@ class Gemm : public ProductForm {
             // Dynamic sizes of k beyond the tuned one still go in pieces of a few thousand.
             // A's rows of a block stay in L2, the panels of B that are made here stream from beyond it.
             int64_t room = std::max<int64_t>(s.machine.l2_bytes * 2 / ((mc + 16) * ab), 1024);
-            if (!c.b_constant) room = std::min(room, (kMaxScratch / ab - int64_t{1} * mc * nc - 64) / (mc + 16 + nc));
+            if (!c.b_constant) room = std::min(room, (cpu_costs(s.machine).scratch_most / ab - int64_t{1} * mc * nc - 64) / (mc + 16 + nc));
             const int64_t whole = std::min<int64_t>(std::max<int64_t>(room, 64), std::max<int64_t>(c.k, 1024)) / t.kc;
             t.kp = static_cast<int>(t.kc * std::max<int64_t>(1, whole + (c.k <= room && c.k % t.kc ? 1 : 0)));
             if (about != 256 && balanced_kc(c.k, 256) == t.kc) continue;
@@ -253,7 +253,7 @@ class GemmUnpack final : public GemmFewBits<false> {
     r.choice = pack(*this, t);
     const aotc_gemm_config cfg = config_of(t, true);
     const int64_t depth = ceil_div(c.k, AOTC_QUANT_BLOCK) * AOTC_QUANT_BLOCK;
-    r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, depth, 4) + aotc_gemm_unpack_bytes(&cfg, depth));
+    r.fit = fits_scratch(aotc_gemm_scratch_bytes(&cfg, depth, 4) + aotc_gemm_unpack_bytes(&cfg, depth), m);
     if (!r.fit) return r;
     const Lanes lanes = lanes_of(c.dtype, m);
     const CpuCosts& u = cpu_costs(m);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "aotc/detail/dots_abi.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
@@ -20,8 +21,6 @@ struct Blocks {
   }
 };
 
-constexpr int64_t kBlockRows = 4;  ///< that meet four columns at once
-
 aotc_gemm_config config_of(const Choice& c) {
   const Blocks b = unpack<Blocks>(c);
   aotc_gemm_config g{};
@@ -33,7 +32,8 @@ aotc_gemm_config config_of(const Choice& c) {
 double reread_cycles(const ProductSizes& p, const Blocks& t, const Machine& m) {
   const int64_t eb = acc_bytes(p.dtype), columns = std::min<int64_t>(p.n, t.nc) * p.k * eb;
   if (columns <= m.l1_bytes * 3 / 4) return 0;
-  const double again = static_cast<double>(p.n * p.k * eb * p.segments * p.batch) * static_cast<double>(ceil_div(p.m, kBlockRows) - 1);
+  const double again =
+      static_cast<double>(p.n * p.k * eb * p.segments * p.batch) * static_cast<double>(ceil_div(p.m, int64_t{AOTC_DOTS_ROWS}) - 1);
   return again / (columns > m.l2_bytes / 2 ? cpu_costs(m).dots_far_bytes : cpu_costs(m).dots_l2_bytes);
 }
 

@@ -17,8 +17,6 @@ using loop::MatmulKernel;
 
 namespace {
 
-constexpr int64_t kLeastRows = 64;
-
 struct Blocks {
   int mc = 256, nc = 512;
   static std::span<const Member<Blocks>> members() {
@@ -43,7 +41,7 @@ int64_t scratch_of(const aotc_gemm_config& g, int64_t k, bool makes) {
 
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
   Candidate r{pack(form, t), Fit::yes(), 0};
-  r.fit = fits_scratch(scratch_of(config_of(t), c.k, kernel.a.prologue.has_value()));
+  r.fit = fits_scratch(scratch_of(config_of(t), c.k, kernel.a.prologue.has_value()), machine);
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const aotc_gemm_config config = config_of(t);
@@ -83,8 +81,8 @@ class GemmHeld final : public ProductForm {
     const auto depth = k.k.as_const();
     if (!depth || *depth < AOTC_GEMM_HELD_LEAST_K) return refuse("k is not known to be {} or more", int{AOTC_GEMM_HELD_LEAST_K});
     const ProductSizes c = product_sizes(k, s.syms);
-    if (c.m < kLeastRows) return refuse("{} rows are fewer than {}", c.m, kLeastRows);
-    return fits_scratch(scratch_of(config_of({128, AOTC_PANEL_N}), c.k, k.a.prologue.has_value()));
+    if (const int64_t least = cpu_costs(s.machine).held_least_rows; c.m < least) return refuse("{} rows are fewer than {}", c.m, least);
+    return fits_scratch(scratch_of(config_of({128, AOTC_PANEL_N}), c.k, k.a.prologue.has_value()), s.machine);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {

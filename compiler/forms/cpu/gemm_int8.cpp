@@ -24,7 +24,7 @@ class GemmInt8 final : public FewBitsForm {
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (const Fit fit = fits_int8_rows(k, s); !fit) return fit;
     const aotc_gemm_quant_config least = FewBitsBlock{1, AOTC_PANEL_N}.config();
-    return fits_scratch(aotc_gemm_int8_scratch_bytes(&least, *k.k.as_const()));
+    return fits_scratch(aotc_gemm_int8_scratch_bytes(&least, *k.k.as_const()), s.machine);
   }
 
   std::set<int> row_blocks(const ProductSizes& c, const Machine& machine) const override {

@@ -26,7 +26,7 @@ class GemmInt8Tiles final : public FewBitsForm {
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (const Fit fit = fits_int8_rows(k, s); !fit) return fit;
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
-    return fits_scratch(scratch_of(FewBitsBlock{1, AOTC_PANEL_N}.config(), *k.k.as_const()));
+    return fits_scratch(scratch_of(FewBitsBlock{1, AOTC_PANEL_N}.config(), *k.k.as_const()), s.machine);
   }
 
   std::set<int> row_blocks(const ProductSizes& c, const Machine&) const override { return byte_tile_rows(c.m); }

@@ -19,8 +19,6 @@ using loop::MatmulKernel;
 
 namespace {
 
-constexpr int64_t kMostColumns = 2048;  ///< that a unit may have
-
 struct Blocks {
   int mc = 128, nc = 128, kp = 1024;
   static std::span<const Member<Blocks>> members() {
@@ -54,7 +52,7 @@ struct WeightCost {
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t,
                    const WeightCost& weight) {
   Candidate r{pack(form, t), Fit::yes(), 0};
-  r.fit = fits_scratch(scratch_of(config_of(t), c.k, kernel.a.prologue.has_value()));
+  r.fit = fits_scratch(scratch_of(config_of(t), c.k, kernel.a.prologue.has_value()), machine);
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const auto [m_blocks, n_blocks, units, rows] = units_of(c, t.mc, t.nc);
@@ -107,7 +105,7 @@ class GemmParts : public ProductForm {
     if (!depth || *depth == 0) return refuse("k has no fixed size");
     const ProductSizes c = product_sizes(k, s.syms);
     return fits_scratch(
-        scratch_of(config_of({static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 512}), c.k, k.a.prologue.has_value()));
+        scratch_of(config_of({static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 512}), c.k, k.a.prologue.has_value()), s.machine);
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {
@@ -115,7 +113,9 @@ class GemmParts : public ProductForm {
     std::set<int> mcs;
     for (int64_t mc : {32, 64, 128, 256}) mcs.insert(static_cast<int>(std::min(c.m, mc)));
     std::set<int> ncs = {32, 64, 128, 256, 512};
-    if (const Blocks whole{32, static_cast<int>(ceil_div(std::min(c.n, kMostColumns), AOTC_PANEL_N) * AOTC_PANEL_N), 1024}; keeps(whole, c))
+    // Of more columns than there are bytes for their parts nothing is kept.
+    if (const Blocks whole{32, static_cast<int>(ceil_div(std::min<int64_t>(c.n, AOTC_GEMM_PARTS_KEPT), AOTC_PANEL_N) * AOTC_PANEL_N), 1024};
+        keeps(whole, c))
       ncs.insert(whole.nc);
     // Where rows vary, few of them make one block: then only columns are left for the threads to share.
     const bool varies = !kernel.m.as_const() && s.machine.cores > 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "aotc/detail/strassen_abi.h"
 #include "forms/cpu/cost.h"
 #include "forms/cpu/forms.h"
 #include "forms/cpu/gemm_call.h"
@@ -15,13 +16,8 @@ using loop::MatmulKernel;
 
 namespace {
 
-constexpr int64_t kLeastRows = 24, kLeastDepth = 64;
-constexpr int64_t kBlock = 256;  ///< of k
-constexpr int64_t kLongBlock =
-    512;  ///< 2 to 3 % faster (sums go to memory half as often), where Numerics::f32_matmul asks for less than the highest
-
 struct Blocks {
-  int mr = 14, mc = 112, nc = 256, kc = kBlock;
+  int mr = 14, mc = 112, nc = 256, kc = AOTC_STRASSEN_BLOCK;
   static std::span<const Member<Blocks>> members() {
     static constexpr Member<Blocks> kRows[] = {
         {{"mr", 1, 64}, &Blocks::mr},
@@ -60,12 +56,13 @@ class GemmStrassen final : public ProductForm {
   std::span<const Field> fields() const override { return fields_of<Blocks>(); }
 
  protected:
-  Fit fits(const MatmulKernel& k, const Site&) const override {
+  Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (k.ordered) return refuse("its sums are not in the order of k");
     if (k.in != DType::f32) return refuse("{}: seven products for eight are of float32", dtype_name(k.in));
     if (k.b_quantised || !product_panels(k, true)) return refuse("b is no float32 weight that can be stored in panels");
     const auto depth = k.k.as_const();
-    if (!depth || *depth % 2 != 0 || *depth < kLeastDepth) return refuse("k is not an even number of {} or more", kLeastDepth);
+    const int64_t least = cpu_costs(s.machine).strassen_least_depth;
+    if (!depth || *depth % 2 != 0 || *depth < least) return refuse("k is not an even number of {} or more", least);
     return Fit::yes();
   }
 
@@ -78,8 +75,8 @@ class GemmStrassen final : public ProductForm {
     if (c.m <= 512) mcs.insert(static_cast<int>(c.m));
     for (int mc : mcs)
       for (int nc : {64, 128, 256, 512})
-        for (int64_t block : {kBlock, kLongBlock}) {
-          if (block == kLongBlock && c.k <= kBlock) continue;
+        for (int64_t block : {AOTC_STRASSEN_BLOCK, AOTC_STRASSEN_LONG_BLOCK}) {
+          if (block == AOTC_STRASSEN_LONG_BLOCK && c.k <= AOTC_STRASSEN_BLOCK) continue;
           Blocks t;
           t.mr = static_cast<int>(lanes.mr), t.mc = mc, t.nc = nc, t.kc = balanced_kc(c.k, block);
           all.push_back(estimate(kernel, c, s, t));
@@ -99,11 +96,11 @@ class GemmStrassen final : public ProductForm {
     const CpuCosts& u = cpu_costs(s.machine);
     const aotc_gemm_config g = config_of(r.choice);
     const int64_t scratch = scratch_of(g, c.k, kernel.a.prologue.has_value());
-    r.fit = c.m < kLeastRows       ? refuse("{} rows are too few", c.m)
-            : !s.numerics.strassen ? refuse("seven products for eight have more than the error of plain sums; --strassen allows them")
-            : t.kc > kBlock && s.numerics.f32_matmul == F32Matmul::highest
-                ? refuse("blocks of {} of k have more error than those of {}; max-autotune judges them", t.kc, kBlock)
-                : fits_scratch(scratch);
+    r.fit = c.m < u.strassen_least_rows ? refuse("{} rows are too few", c.m)
+            : !s.numerics.strassen      ? refuse("seven products for eight have more than the error of plain sums; --strassen allows them")
+            : t.kc > AOTC_STRASSEN_BLOCK && s.numerics.f32_matmul == F32Matmul::highest
+                ? refuse("blocks of {} of k have more error than those of {}; max-autotune judges them", t.kc, int{AOTC_STRASSEN_BLOCK})
+                : fits_scratch(scratch, machine);
     if (!r.fit) return r;
     const auto [m_blocks, n_blocks, units, rows] = units_of(c, t.mc, t.nc);
     const int64_t pairs = ceil_div(rows, 2 * lanes_of(c.dtype, machine).mr), even = even_up(rows);
@@ -111,11 +108,12 @@ class GemmStrassen final : public ProductForm {
     const double width = static_cast<double>(lanes_of(c.dtype, machine).width), blocks = static_cast<double>(c.batch * m_blocks);
     const double vecs = static_cast<double>(AOTC_PANEL_N) / width;  // of a panel
     // Multiply-adds of row pairs with a panel: 7 of 8 halves, all 8 of those that are alone.
-    const double parts = (static_cast<double>(panels - lone) * 3.5 + static_cast<double>(lone) * 4.0) * static_cast<double>(c.segments);
+    const double parts = static_cast<double>(((panels - lone) * AOTC_STRASSEN_PRODUCTS + lone * 8) * c.segments) / 2;
     double cycles = blocks * parts * vecs * static_cast<double>(even) / 2 * static_cast<double>(c.k) / 2;
     // Entering a tile, and its sums to memory once or twice (twelve times for seven tiles).
     cycles += blocks * parts * vecs / 2 * static_cast<double>(k_blocks * pairs) *
-              (u.tile_call + 12.0 / 7.0 * u.tile_row * static_cast<double>(ceil_div(even, 2 * pairs)));
+              (u.tile_call +
+               double{AOTC_STRASSEN_SUMS} / double{AOTC_STRASSEN_PRODUCTS} * u.tile_row * static_cast<double>(ceil_div(even, 2 * pairs)));
     // The sides: left ones made by every thread that has units of these rows, right ones while a row pair is multiplied.
     const int64_t makers = std::min(n_blocks, ceil_div(machine.cores, m_blocks * c.batch));
     cycles += u.strassen_side * static_cast<double>(c.m * c.k * c.batch * makers);

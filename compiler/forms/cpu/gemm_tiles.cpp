@@ -41,15 +41,15 @@ bool shares_sets(const MatmulKernel& k) {
   return stride && *stride % 256 == 0;
 }
 
-Fit fits_scratch(const ProductSizes& c, const Blocks& t) {
+Fit fits_scratch(const ProductSizes& c, const Blocks& t, const Machine& m) {
   const aotc_gemm_config g = config_of(t, c.b_constant);
   return cpu::fits_scratch(
-      std::max(aotc_gemm_tiles_scratch_bytes(&g, c.k), aotc_gemm_scratch_bytes(&g, c.k, 4) + widened_bytes(g.b_packed, DType::bf16)));
+      std::max(aotc_gemm_tiles_scratch_bytes(&g, c.k), aotc_gemm_scratch_bytes(&g, c.k, 4) + widened_bytes(g.b_packed, DType::bf16)), m);
 }
 
 Candidate estimate(const Form& form, const MatmulKernel& kernel, const ProductSizes& c, const Machine& machine, const Blocks& t) {
   Candidate r{pack(form, t), Fit::yes(), 0};
-  r.fit = fits_scratch(c, t);
+  r.fit = fits_scratch(c, t, machine);
   if (!r.fit) return r;
   const CpuCosts& u = cpu_costs(machine);
   const int threads = machine.cores;
@@ -89,7 +89,7 @@ class GemmTiles final : public ProductForm {
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (const Fit tiles = takes_tiles(k, s.machine); !tiles) return tiles;
     const ProductSizes c = product_sizes(k, s.syms);
-    return fits_scratch(c, {static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 1});  // the smallest candidate
+    return fits_scratch(c, {static_cast<int>(std::min<int64_t>(c.m, 32)), AOTC_PANEL_N, 1}, s.machine);  // the smallest candidate
   }
 
   std::vector<Candidate> candidates(const MatmulKernel& kernel, const Site& s) const override {

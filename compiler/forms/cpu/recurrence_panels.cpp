@@ -4,6 +4,7 @@
 #include "aotc/detail/team_abi.h"
 #include "forms/cpu/library.h"
 #include "forms/cpu/recurrent_step.h"
+#include "forms/cpu/tile_cost.h"
 
 namespace aotc::forms::cpu {
 
@@ -75,8 +76,6 @@ class RecurrencePanels : public LibraryForm {
   }
 };
 
-constexpr int64_t kLeastRows = 4;  ///< fewer of them are multiplied while their weights come
-
 class RecurrenceTiles final : public RecurrencePanels {
  public:
   RecurrenceTiles() : RecurrencePanels("recurrence_tiles") {}
@@ -86,7 +85,8 @@ class RecurrenceTiles final : public RecurrencePanels {
     if (k.algorithm != "recurrence") return refuse("no recurrent layer");
     if (recurrence_weight(k) != DType::bf16) return refuse("tiles multiply bf16, not {}", dtype_name(recurrence_weight(k)));
     if (!s.machine.has(Feature::AMX_TILES)) return refuse("{} has no amx", s.machine.name());
-    if (recurrent_step(k, s.syms).batch < kLeastRows) return refuse("fewer than {} rows", kLeastRows);
+    const int64_t least = cpu_costs(s.machine).recurrence_tile_rows;
+    if (recurrent_step(k, s.syms).batch < least) return refuse("fewer than {} rows", least);
     return RecurrencePanels::fits(k, s);
   }
   std::vector<Candidate> candidates(const LibraryKernel& k, const Site& s) const override {
@@ -95,9 +95,6 @@ class RecurrenceTiles final : public RecurrencePanels {
     return {estimate(r, s.machine,
                      r.macs * tiles * kTileRows / rows * cpu_costs(s.machine).ns_per_cycle / cpu_costs(s.machine).amx_recurrence_macs)};
   }
-
- private:
-  static constexpr int64_t kTileRows = 16;
 };
 
 }  // namespace

@@ -6,16 +6,18 @@
 
 namespace aotc::forms::cpu {
 
+inline constexpr int64_t kTileRows = 16;  ///< of a tile register
+
 /// One unit's rows x cols sums over `steps` steps of 32. feed: share of its speed that the tile unit has beside what the caches cost.
 /// row_bytes: that a row takes in memory, where rows do not share any (0: all of its steps).
 inline double tile_cycles(int64_t rows, int64_t cols, int64_t steps, const Machine& machine, double feed = 1, int64_t row_bytes = 0) {
   const CpuCosts& u = cpu_costs(machine);
-  const double tile = rows < 16 ? std::max(u.amx_least, static_cast<double>(rows)) : u.amx_tile;
+  const double tile = rows < kTileRows ? std::max(u.amx_least, static_cast<double>(rows)) : u.amx_tile;
   const int64_t block_bytes = steps * 2048;  // of 32 rows, and of 32 columns
   feed *= 2 * block_bytes <= machine.l1_bytes ? u.amx_near : block_bytes <= machine.l1_bytes / 2 ? u.amx_half_near : u.amx_far;
   // Rows that do not stay in L2 from panel to panel.
   if (rows > 32 && rows * (row_bytes ? row_bytes : steps * 64) + 2 * block_bytes > machine.l2_bytes / 4 * 3) feed /= u.amx_rows_beyond_l2;
-  return static_cast<double>(ceil_div(rows, 16) * ceil_div(cols, 16) * steps) * tile / feed +
+  return static_cast<double>(ceil_div(rows, kTileRows) * ceil_div(cols, 16) * steps) * tile / feed +
          static_cast<double>(ceil_div(rows, 32) * ceil_div(cols, 32)) * u.amx_block;
 }
 inline bool panels_stay(double weight_bytes, const Machine& machine) { return weight_bytes <= static_cast<double>(machine.l2_bytes) / 2; }

@@ -9,6 +9,7 @@
 #include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
 #include "forms/cuda/simt_tile.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::forms::cuda {
 
@@ -109,7 +110,7 @@ class Mma final : public FormOf<AttentionKernel> {
     const double blocks = static_cast<double>(tiles) * t.split, share = beside(blocks, resident, m.cores);
     const double waves = rounds(blocks, m.cores * resident), together = 1 + 2 * std::max(0.0, blocks / m.cores - 1);
     const double step_keys = static_cast<double>(shape.keys) * shape.k_warps;
-    const double seen = k.causal ? kBelowDiagonal : k.shown ? kShown : 1.0;
+    const double seen = k.causal ? m.uarch->causal_seen : k.shown ? kShown : 1.0;
     const double steps = std::ceil(static_cast<double>(keys) * seen / step_keys / t.split);
     const double work =
         static_cast<double>(shape.rows()) * step_keys * channels /
@@ -144,18 +145,18 @@ class Plain final : public FormOf<AttentionKernel> {
     const GpuCosts& u = gpu_costs(s.machine);
     const double rows = static_cast<double>(at_least_one(rows_of(k), s)), keys = static_cast<double>(at_least_one(k.kv_len, s));
     const double channels = static_cast<double>(at_least_one(k.head_dim + k.v_dim, s));
-    const double blocks = std::ceil(rows / emit::cuda::kPlainAttentionRows) * static_cast<double>(at_least_one(k.batch * k.kv_heads, s));
+    const double blocks = std::ceil(rows / double{kPlainAttentionRows}) * static_cast<double>(at_least_one(k.batch * k.kv_heads, s));
     const double waves = whole_rounds(blocks, s.machine.cores * u.plain_attention_blocks), wide = k.dtype == DType::f64 ? 2 : 1;
     const double step =
-        emit::cuda::kPlainAttentionRows * 32.0 * channels * u.plain_attention_mac * wide / (u.lanes * u.clock) + u.plain_attention_step;
-    return {{{this, {}}, Fit::yes(), u.launch + waves * 4 * std::ceil(keys / 32) * step}};
+        int{kPlainAttentionRows} * double{kPlainAttentionKeys} * channels * u.plain_attention_mac * wide / (u.lanes * u.clock) +
+        u.plain_attention_step;
+    return {{{this, {}}, Fit::yes(), u.launch + waves * 4 * std::ceil(keys / double{kPlainAttentionKeys}) * step}};
   }
   StepSpec step(const AttentionKernel& k, const Site&, const Choice&) const override {
     StepSpec f = cuda_step(emit::cuda::size_symbols(k), emit::cuda::function_name(k.name));
-    f.block[0] = emit::cuda::kPlainAttentionThreads;
-    f.grid[0] = min(
-        k.batch * k.kv_heads * ceildiv(rows_of(k), emit::cuda::kPlainAttentionRows) * ceildiv(k.v_dim, emit::cuda::kPlainAttentionColumns),
-        kMaxGrid);
+    f.block[0] = kPlainAttentionThreads;
+    f.grid[0] =
+        min(k.batch * k.kv_heads * ceildiv(rows_of(k), int{kPlainAttentionRows}) * ceildiv(k.v_dim, int{kPlainAttentionColumns}), kMaxGrid);
     return f;
   }
   std::string source(const AttentionKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {

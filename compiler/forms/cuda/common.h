@@ -30,8 +30,8 @@ StepSpec sort_step(const loop::LibraryKernel& k, int threads, int blocks, int64_
 /// The text of a kernel that calls NAME<type, descending, blocks, threads, each> of kernels/cuda/NAME.cuh.
 std::string sort_source(const std::string& name, const loop::LibraryKernel& k, int threads, int each, int blocks,
                         const std::string& symbol);
-/// What part of the keys rows see, by guess: below the diagonal; those whose mask is said to show a range.
-constexpr double kBelowDiagonal = 0.6, kShown = 1.0 / loop::AttentionKernel::kShownPart;
+/// What part of the keys rows see, by guess, whose mask is said to show a range.
+constexpr double kShown = 1.0 / loop::AttentionKernel::kShownPart;
 /// One contract for all forms of attention: they are measured against each other.
 std::string attention_contract(const loop::AttentionKernel& k, const Site& s);
 

@@ -10,6 +10,7 @@
 #include "forms/cuda/simt_tile.h"
 #include "forms/library_attrs.h"
 #include "graph/fourier_lines.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::forms::cuda {
 
@@ -44,13 +45,13 @@ class Fourier final : public FormOf<LibraryKernel> {
     const FourierFactors f = fourier_factors(points);
     const int along = inner > 1;
     std::vector<Candidate> found;
-    for (int team = 1; team <= 1024; team *= 2) {
+    for (int team = 1; team <= kBlockThreadsMost; team *= 2) {
       if (team * 32 < points || (team > 1 && team * 2 > points)) continue;
       for (int lines = 1; lines <= 64; lines *= 2) {
         const int threads = team * lines;
         const int64_t shared = lines * fourier_line_bytes(points, dtype_bytes(dtype(k)), along);
         if (threads < 32 || shared > kFourierSharedBytes) continue;
-        if (threads * registers(k, f) > 65536 || threads > 1024) continue;
+        if (threads * registers(k, f) > gpu_costs(s.machine).registers || threads > kBlockThreadsMost) continue;
         found.push_back({pack(*this, Share{lines, team, along}), Fit::yes(), cost_ns(s, all, points, f, {lines, team, along}, shared)});
       }
     }
@@ -98,9 +99,10 @@ class Fourier final : public FormOf<LibraryKernel> {
   static double cost_ns(const Site& s, double lines, int64_t points, const FourierFactors& f, const Share& t, int64_t shared) {
     const GpuCosts& u = gpu_costs(s.machine);
     const double blocks = std::ceil(lines / t.lines), threads = t.lines * t.team;
-    const double resident = std::max(
-        1.0, std::min({std::floor(static_cast<double>(u.threads) / threads),
-                       std::floor(static_cast<double>(u.shared_of_processor) / static_cast<double>(shared + u.shared_of_driver)), 16.0}));
+    const double resident =
+        std::max(1.0, std::min({std::floor(static_cast<double>(u.threads) / threads),
+                                std::floor(static_cast<double>(u.shared_of_processor) / static_cast<double>(shared + u.shared_of_driver)),
+                                u.fourier_blocks}));
     const double rounds = cuda::rounds(blocks, resident * s.machine.cores);
     const double each = static_cast<double>(points) / t.team / 8;                                // butterflies of 8 of a thread
     const double busy = std::min(resident, std::ceil(blocks / s.machine.cores)) * threads / 32;  // warps of a multiprocessor

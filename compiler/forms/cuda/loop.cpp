@@ -7,6 +7,7 @@
 #include "emit/cuda/loop_kernel.h"
 #include "forms/cuda/common.h"
 #include "forms/cuda/forms.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::forms::cuda {
 
@@ -19,10 +20,6 @@ using loop::ParamId;
 using loop::ParamRole;
 
 namespace {
-
-constexpr int kWideBytes = 16;     // of one access
-constexpr double kLater = 0.01;    // a share: among equals the earlier shape stays
-constexpr int kRowRegisters = 64;  // 4-byte values of a row that a thread may hold
 
 struct Shape {
   int threads = 256, lanes = 1, steps = 0, resident = 1, streams = 0;
@@ -91,7 +88,7 @@ Scratch scratch_of(const LoopKernel& k, const Shape& shape) {
   return s;
 }
 
-/// The most lanes that some access takes as a wide one, and all of tensors that could be wide fit kWideBytes.
+/// The most lanes that some access takes as a wide one, and all of tensors that could be wide fit kAccessBytes.
 int lanes_of(const LoopKernel& k, Mapping mapping) {
   const loop::LoopVar* along = emit::cuda::lane_var(k, mapping);
   if (!along) return 1;
@@ -104,18 +101,17 @@ int lanes_of(const LoopKernel& k, Mapping mapping) {
       if (k.params[k.insts[id].param].role == ParamRole::local) continue;
       bytes = std::max<int64_t>(bytes, dtype_bytes(k.insts[id].dtype));
     }
-    if (bytes > 0 && bytes * lanes <= kWideBytes) return lanes;
+    if (bytes > 0 && bytes * lanes <= kAccessBytes) return lanes;
   }
   return 1;
 }
 
 /// The extent of the lane variable when a thread had better take all of it at once, or 0: it is short, its elements are written 16 bytes at
 /// a time, and places elsewhere are quotients of it, which then are constants.
-int whole_lanes(const LoopKernel& k, Mapping mapping) {
-  constexpr int64_t kMostLanes = 32;
+int whole_lanes(const LoopKernel& k, Mapping mapping, const Site& s) {
   const loop::LoopVar* along = emit::cuda::lane_var(k, mapping);
   const auto extent = along ? along->extent.as_const() : std::nullopt;
-  if (!extent || *extent < 2 || *extent > kMostLanes) return 0;
+  if (!extent || *extent < 2 || *extent > gpu_costs(s.machine).loop_whole_lanes) return 0;
   bool divides = false;
   for (uint32_t n = 0; n < k.insts.size(); ++n) {
     const loop::InstId id = static_cast<loop::InstId>(n);
@@ -124,7 +120,7 @@ int whole_lanes(const LoopKernel& k, Mapping mapping) {
     if (!index.symbols().count(along->sym)) continue;
     divides |= !index.linear_coefficient(along->sym);
     if (i.kind == InstKind::store &&
-        (!is_wide(k, id, along->sym, static_cast<int>(*extent)) || *extent * dtype_bytes(i.dtype) % kWideBytes != 0))
+        (!is_wide(k, id, along->sym, static_cast<int>(*extent)) || *extent * dtype_bytes(i.dtype) % kAccessBytes != 0))
       return 0;
   }
   return divides ? static_cast<int>(*extent) : 0;
@@ -154,13 +150,13 @@ int64_t held_words(const LoopKernel& k, int64_t steps, int lanes) {
 }
 
 /// Groups of lanes that a thread holds in registers, 0 when a row is too long for that or its length is not known, and in scans.
-int steps_of(const LoopKernel& k, int threads, int lanes) {
-  constexpr int64_t kMostApart = 32;  // of single elements
+int steps_of(const LoopKernel& k, int threads, int lanes, const Site& s) {
+  const GpuCosts& u = gpu_costs(s.machine);
   const auto points = k.syms.simplify(k.inner_points()).as_const();
   if (!points || *points == 0 || k.inner.empty() || traits_of(k).scans) return 0;
   const int64_t steps = (*points + threads * lanes - 1) / (threads * lanes);
-  if (lanes == 1 && steps > kMostApart) return 0;
-  return held_words(k, steps, lanes) <= kRowRegisters ? static_cast<int>(steps) : 0;
+  if (lanes == 1 && steps > u.loop_single_steps) return 0;
+  return held_words(k, steps, lanes) <= u.loop_row_registers ? static_cast<int>(steps) : 0;
 }
 
 /// Blocks of one processor when a thread has 16 registers beside the row's values.
@@ -190,7 +186,7 @@ class LoopForm : public FormOf<LoopKernel> {
     const double bytes = static_cast<double>(moved_bytes(k, s.syms)), launch_ns = gpu_costs(s.machine).launch;
     for (const Shape& shape : shapes(k, s)) {
       const double ns = launch_ns + memory_ns(bytes, s.machine) * slowness(k, shape, s) + waits_ns(k, shape, s);
-      all.push_back({pack(*this, shape), fits_memory(k, shape, s), ns * (1 + kLater * static_cast<double>(all.size()))});
+      all.push_back({pack(*this, shape), fits_memory(k, shape, s), ns * (1 + gpu_costs(s.machine).tie * static_cast<double>(all.size()))});
     }
     return all;
   }
@@ -266,7 +262,7 @@ class Flat final : public LoopForm {
     Shape first;
     first.threads = 256, first.lanes = lanes_of(k, Mapping::flat), first.streams = streams_of(k, s);
     std::vector<Shape> all;
-    if (const int whole = whole_lanes(k, Mapping::flat); whole > first.lanes) all.push_back({128, whole, 0, 1, first.streams});
+    if (const int whole = whole_lanes(k, Mapping::flat, s); whole > first.lanes) all.push_back({128, whole, 0, 1, first.streams});
     if (const int lanes = first.lanes; lanes > 1 && emit::cuda::store_across(k, lanes) != kNone<loop::InstId>) {
       all.push_back(first);
       all.back().threads = 128, all.back().across = 1;
@@ -298,13 +294,14 @@ class Row final : public LoopForm {
     auto add = [&](int threads) {
       Shape x;
       x.threads = threads, x.lanes = lanes, x.streams = streams;
-      x.steps = steps_of(k, threads, lanes);
+      x.steps = steps_of(k, threads, lanes, s);
       if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads, s);
       all.push_back(x);
     };
     int first = row_threads(s.syms.hint(k.inner_points()), lanes);
     if (const auto many = warps_of_rows(k, s, t, lanes)) all.push_back(*many);
-    while (first < 512 && !steps_of(k, first, lanes) && steps_of(k, 512, lanes)) first *= 2;  // a row fits the registers of more threads
+    while (first < 512 && !steps_of(k, first, lanes, s) && steps_of(k, 512, lanes, s))
+      first *= 2;  // a row fits the registers of more threads
     add(first);
     for (int threads : {64, 128, 256, 512, 1024})
       if (threads != first && (threads <= 512 || t.scans)) add(threads);
@@ -326,7 +323,7 @@ class Row final : public LoopForm {
       for (int threads : {256, 512, 1024}) {
         Shape x;
         x.threads = threads, x.lanes = lanes, x.blocks = blocks, x.streams = streams_of(k, s);
-        x.steps = steps_of(k, threads * blocks, lanes);
+        x.steps = steps_of(k, threads * blocks, lanes, s);
         if (x.steps) x.resident = resident_of(held_words(k, x.steps, lanes), threads, s);
         if (points >= int64_t{blocks} * threads * lanes) all.push_back(x);
       }
@@ -353,7 +350,7 @@ class Row final : public LoopForm {
     for (const loop::Param& p : k.params)
       if (p.role == ParamRole::input || p.role == ParamRole::local)
         words += steps * std::max<int64_t>(1, lanes * static_cast<int64_t>(dtype_bytes(p.dtype)) / 4);
-    if (steps < 1 || steps > kMostSteps || words > kRowRegisters) return std::nullopt;
+    if (steps < 1 || steps > kMostSteps || words > gpu_costs(s.machine).loop_row_registers) return std::nullopt;
     Shape x;
     x.threads = 32, x.lanes = lanes, x.steps = static_cast<int>(steps), x.rows = kRows, x.streams = streams_of(k, s);
     x.resident = resident_of(words + steps * lanes, 32 * kRows, s);

@@ -44,15 +44,15 @@ inline Fit takes_points(const loop::MatmulKernel& k) {
   return k.a.prologue && loop::reduces(*k.a.prologue) ? refuse("operand a: it computes elements, not rows with reductions") : Fit::yes();
 }
 /// Rows that every block computes for itself, in shared memory: `rows` at most.
-inline Fit takes_made_rows(const loop::MatmulKernel& k, int64_t rows) {
-  constexpr int64_t kRowBytes = 32 << 10;
+inline Fit takes_made_rows(const loop::MatmulKernel& k, int64_t rows, const Machine& m) {
+  const int64_t most = gpu_costs(m).made_row_bytes;
   const auto depth = k.k.as_const();
   if (!loop::reduces(*k.a.prologue)) return refuse("operand a: of prologues it takes those with reductions");
   if (!k.batch.empty() || !depth) return refuse("operand a: one matrix of rows of a fixed size is computed");
   const int64_t bytes = rows * *depth * dtype_bytes(k.in);
   for (const loop::Param& p : k.a.prologue->params)
     if (p.role == loop::ParamRole::local) return refuse("operand a: its rows keep more than what they are");
-  return bytes <= kRowBytes ? Fit::yes() : refuse("operand a: {} bytes of computed rows, {} is the most", bytes, kRowBytes);
+  return bytes <= most ? Fit::yes() : refuse("operand a: {} bytes of computed rows, {} is the most", bytes, most);
 }
 /// ns that `blocks` blocks take for that in so many waves, each all rows: it reads them, mostly from the second cache, before its first
 /// product.

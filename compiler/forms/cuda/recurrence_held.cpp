@@ -8,6 +8,7 @@
 #include "forms/cuda/forms.h"
 #include "forms/cuda/simt_tile.h"
 #include "forms/library_attrs.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::forms::cuda {
 
@@ -42,15 +43,14 @@ struct Held {
     weights = depth / s.parts * l.columns;
   }
   int smem_bytes(const Layer& l, const Share& s) const { return 2 * s.rows * depth * l.bytes + 16; }
-  Fit fit(const Layer& l, const Share& s) const {
+  Fit fit(const Layer& l, const Share& s, const GpuCosts& u) const {
     if (units * (s.blocks - 1) >= l.hidden) return refuse("a block has no units");
-    if (threads > kMostThreads) return refuse("{} threads a block", threads);
-    const int sums = 4 * s.rows, registers = (weights + sums + std::max(sums / 2, 4) + 8) * l.bytes / 4 + kOtherRegisters;
-    if (registers > std::min(255, 65536 / threads / 8 * 8)) return refuse("{} registers a thread", registers);
+    if (threads > kBlockThreadsMost) return refuse("{} threads a block", threads);
+    const int64_t sums = 4 * s.rows, registers = (weights + sums + std::max<int64_t>(sums / 2, 4) + 8) * l.bytes / 4 + u.held_registers;
+    if (registers > std::min<int64_t>(kThreadRegistersMost, u.registers / threads / 8 * 8))
+      return refuse("{} registers a thread", registers);
     return Fit::yes();
   }
-
-  static constexpr int kMostThreads = 1024, kOtherRegisters = 32;
 };
 
 class RecurrenceHeld final : public FormOf<LibraryKernel> {
@@ -64,7 +64,7 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
     if (!is_float(dtype(k))) return refuse("a recurrence is of floats, not {}", dtype_name(dtype(k)));
     if (recurrence_weight(k) != dtype(k)) return refuse("the state's weight is of {}", dtype_name(recurrence_weight(k)));
     if (recurrence_projected(k)) return refuse("the state is projected");
-    if (!k.sizes[2].as_const() || *k.sizes[2].as_const() > kWidest)
+    if (!k.sizes[2].as_const() || *k.sizes[2].as_const() > gpu_costs(s.machine).held_widest)
       return refuse("a state of {} is not held in registers", k.sizes[2].str(s.syms));
     return Fit::yes();
   }
@@ -76,7 +76,7 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
         for (int parts : {4, 8, 16, 32}) {
           const Share t{rows, blocks, parts};
           const Held held(l, t);
-          Candidate c{pack(*this, t), held.fit(l, t), cost_ns(k, s, l, t, held)};
+          Candidate c{pack(*this, t), held.fit(l, t, gpu_costs(s.machine)), cost_ns(k, s, l, t, held)};
           if (blocks > 1 && !s.machine.has(Feature::clusters)) c.fit = refuse("sm_90 or newer has clusters of blocks");
           all.push_back(std::move(c));
         }
@@ -96,8 +96,6 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
   }
 
  private:
-  static constexpr int64_t kWidest = 512;
-
   static DType dtype(const LibraryKernel& k) { return k.params.begin()->dtype; }
   static Layer layer(const LibraryKernel& k) {
     Layer l{recurrence_cell(k), static_cast<int>(k.sizes[2].as_const().value()), 4, 1, dtype(k) == DType::f64 ? 8 : 4};
@@ -113,8 +111,8 @@ class RecurrenceHeld final : public FormOf<LibraryKernel> {
     const double clusters = std::ceil(static_cast<double>(at_least_one(k.sizes[1], s)) / t.rows);
     const double waves = whole_rounds(clusters * t.blocks, s.machine.cores);
     // A scheduler issues a warp's products, the sums of its parts and its cells; what waits for each other takes the rest.
-    const double warps = std::max(u.held_least_warps, held.threads / 128.0), own_rows = std::max(1, t.rows * 4 / t.parts),
-                 wide = l.bytes == 8 ? 2 : 1;
+    const double warps = std::max(u.held_least_warps, held.threads / static_cast<double>(u.lanes)),
+                 own_rows = std::max(1, t.rows * 4 / t.parts), wide = l.bytes == 8 ? 2 : 1;
     const double issued = warps * (held.weights * t.rows + u.held_issue + u.held_issue_row * t.rows + u.held_issue_cell * own_rows) * wide;
     const double step = u.held_step + u.held_parts * std::log2(t.parts) + u.held_issue_ns * issued +
                         (t.blocks > 1 ? u.held_cluster + u.held_cluster_block * t.blocks : 0);

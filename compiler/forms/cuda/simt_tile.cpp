@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "forms/cuda/common.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::forms::cuda {
 
@@ -19,7 +20,7 @@ Fit takes_products(DType t) { return is_bool(t) || is_complex(t) ? refuse("produ
 
 Fit legal_simt(const SimtChoice& t) {
   if (t.block_m % t.thread_m || t.block_n % t.thread_n) return refuse("a thread's share does not divide the block's");
-  if (t.threads() % 32 || t.threads() > 1024) return refuse("{} threads", t.threads());
+  if (t.threads() % 32 || t.threads() > kBlockThreadsMost) return refuse("{} threads", t.threads());
   if (t.block_m * t.block_k % t.threads() || t.block_n * t.block_k % t.threads()) return refuse("threads do not share the loads evenly");
   return Fit::yes();
 }

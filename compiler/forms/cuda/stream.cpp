@@ -106,7 +106,8 @@ class Stream final : public FormOf<MatmulKernel> {
     const int64_t most = most_rows(s.machine);
     if (s.syms.interval(k.m).max > most || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", most);
     if (!k.batch.empty()) return refuse("it takes one matrix");
-    if (const Fit a = k.a.prologue ? takes_made_rows(k, s.syms.interval(k.m).max) : takes_along_k(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = k.a.prologue ? takes_made_rows(k, s.syms.interval(k.m).max, s.machine) : takes_along_k(k, k.a, "a", s.syms); !a)
+      return a;
     if (const Fit b = takes_weight(k, s); !b) return b;
     const int64_t bytes = tile_for(least_tile(k), k, s.syms).smem_bytes();
     return bytes <= s.machine.shared_bytes ? Fit::yes()

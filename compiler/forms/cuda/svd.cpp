@@ -35,8 +35,10 @@ class SingularVectors final : public FormOf<LibraryKernel> {
   }
 
  private:
-  static constexpr int64_t kColumnsOfAWarp = 8;  ///< more columns: all warps of a block have a matrix, each some of its pairs
-  static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[2], s) <= kColumnsOfAWarp ? 1 : kWarps; }
+  /// Of more columns all warps of a block have a matrix, each some of its pairs.
+  static int warps_of(const LibraryKernel& k, const Site& s) {
+    return at_least_one(k.sizes[2], s) <= gpu_costs(s.machine).svd_columns ? 1 : kWarps;
+  }
 };
 
 }  // namespace

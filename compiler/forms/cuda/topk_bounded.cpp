@@ -6,16 +6,13 @@
 #include "forms/cuda/forms.h"
 #include "forms/cuda/simt_tile.h"
 #include "forms/library_attrs.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::forms::cuda {
 
 using loop::LibraryKernel;
 
 namespace {
-
-constexpr int64_t kRoom = 2048, kBytes = kRoom * 16 + 256 * 4 + 35 * 4;  // kTopkRoom, kTopkBytes
-constexpr int64_t kMostPicked = 1024;                                    // of a line
-constexpr int64_t kWorthABlock = 4096;                                   // entries
 
 struct Team {
   int threads = 256, blocks = 1;
@@ -28,12 +25,12 @@ class TopkBounded final : public FormOf<LibraryKernel> {
  protected:
   Fit fits(const LibraryKernel& k, const Site& s) const override {
     if (k.algorithm != "topk") return {false, ""};
-    if (s.syms.interval(k.sizes.at(3)).max > kMostPicked) return refuse("a block sorts at most {} of a line", kMostPicked);
+    if (s.syms.interval(k.sizes.at(3)).max > kTopkPicked) return refuse("a block sorts at most {} of a line", int{kTopkPicked});
     return Fit::yes();
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
     const Team t = team(k, s);
-    return sort_step(k, t.threads, t.blocks, kBytes);
+    return sort_step(k, t.threads, t.blocks, kTopkSharedBytes);
   }
   std::string source(const LibraryKernel& k, const Site& s, const Choice&, const std::string& symbol) const override {
     using emit::cuda::pointer;
@@ -53,8 +50,8 @@ class TopkBounded final : public FormOf<LibraryKernel> {
     const int64_t most = s.syms.interval(k.sizes[3]).max;
     Team t;
     t.threads = n <= 2048 && most <= 128 ? 256 : 1024;
-    while (s.machine.has(Feature::clusters) && t.blocks < 8 && 2 * t.blocks * lines <= s.machine.cores && 2 * t.blocks * most <= kRoom &&
-           n >= 2 * t.blocks * kWorthABlock)
+    while (s.machine.has(Feature::clusters) && t.blocks < 8 && 2 * t.blocks * lines <= s.machine.cores &&
+           2 * t.blocks * most <= kTopkSorted && n >= 2 * t.blocks * gpu_costs(s.machine).topk_block_entries)
       t.blocks *= 2;
     return t;
   }

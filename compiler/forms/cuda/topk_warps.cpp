@@ -7,6 +7,7 @@
 #include "forms/cuda/forms.h"
 #include "forms/cuda/simt_tile.h"
 #include "forms/library_attrs.h"
+#include "kernels/cuda/limits.cuh"
 
 namespace aotc::forms::cuda {
 
@@ -14,13 +15,15 @@ using loop::LibraryKernel;
 
 namespace {
 
-constexpr int kBlockThreads = 256, kMostHeld = 16;
-constexpr int64_t kMostPicked = 32, kMostLooked = 8192;  // of lines that a warp looks through twice
+constexpr int kBlockThreads = 256;
+
+int64_t longest_line(const Site& s) { return 32 * std::min<int64_t>(kTopkWarpHeld, gpu_costs(s.machine).topk_warp_held); }
 
 /// A warp finds a bound of what it picks: few entries of many lines.
 bool by_bound(const LibraryKernel& k, const Site& s) {
-  return s.syms.interval(k.sizes.at(3)).max <= kMostPicked && s.syms.interval(k.sizes.at(1)).max > 64 &&
-         at_least_one(k.sizes[1], s) <= kMostLooked && at_least_one(k.sizes[0] * k.sizes[2], s) >= 4 * s.machine.cores;
+  return s.syms.interval(k.sizes.at(3)).max <= kTopkWarpPicked && s.syms.interval(k.sizes.at(1)).max > 64 &&
+         at_least_one(k.sizes[1], s) <= gpu_costs(s.machine).topk_warp_entries &&
+         at_least_one(k.sizes[0] * k.sizes[2], s) >= 4 * s.machine.cores;
 }
 
 class TopkWarps final : public FormOf<LibraryKernel> {
@@ -32,7 +35,7 @@ class TopkWarps final : public FormOf<LibraryKernel> {
     if (k.algorithm != "topk") return {false, ""};
     if (by_bound(k, s)) return Fit::yes();
     const int64_t longest = s.syms.interval(k.sizes.at(1)).max;
-    if (longest > 32 * kMostHeld) return refuse("a warp takes lines of up to {} entries", 32 * kMostHeld);
+    if (longest > longest_line(s)) return refuse("a warp takes lines of up to {} entries", longest_line(s));
     return Fit::yes();
   }
   StepSpec step(const LibraryKernel& k, const Site&, const Choice&) const override {
@@ -42,7 +45,7 @@ class TopkWarps final : public FormOf<LibraryKernel> {
     using emit::cuda::pointer;
     const DType t = k.params.begin()->dtype;
     const std::string held =
-        std::to_string(std::max<int64_t>(1, (std::min<int64_t>(s.syms.interval(k.sizes[1]).max, 32 * kMostHeld) + 31) / 32));
+        std::to_string(std::max<int64_t>(1, (std::min<int64_t>(s.syms.interval(k.sizes[1]).max, longest_line(s)) + 31) / 32));
     const std::string call =
         by_bound(k, s) ? fmt::format("topk_warps_bounded<{}, {}, {}>", emit::cuda::c_type(t), flag(k, Attr::largest, true), kBlockThreads)
                        : fmt::format("topk_warps<{}, {}, {}>", emit::cuda::c_type(t), flag(k, Attr::largest, true), held);

@@ -100,8 +100,10 @@ class Factors final : public Triangles {
   }
 
  private:
-  static constexpr int64_t kRowsOfAWarp = 32;  ///< more rows: all warps of a block have a matrix
-  static int warps_of(const LibraryKernel& k, const Site& s) { return at_least_one(k.sizes[1], s) <= kRowsOfAWarp ? 1 : kWarps; }
+  /// Of more rows all warps of a block have a matrix.
+  static int warps_of(const LibraryKernel& k, const Site& s) {
+    return at_least_one(k.sizes[1], s) <= gpu_costs(s.machine).triangle_rows ? 1 : kWarps;
+  }
 
   std::string_view algorithm_, name_;
   std::vector<DType> results_;

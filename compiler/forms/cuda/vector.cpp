@@ -7,6 +7,7 @@
 #include "forms/cuda/hopper.h"
 #include "forms/cuda/product.h"
 #include "forms/cuda/simt_tile.h"
+#include "kernels/cuda/limits.cuh"
 #include "loop/tidy.h"
 
 namespace aotc::forms::cuda {
@@ -16,8 +17,7 @@ using loop::MatmulKernel;
 
 namespace {
 
-constexpr int64_t kMostRows = 8, kMostInRuns = 256;
-constexpr double kOtherWarps = 0.01;  ///< a share: among equals blocks have four warps
+constexpr int64_t kMostInRuns = 256;
 
 /// The rows are the kernel's.
 struct Tile {
@@ -57,7 +57,7 @@ struct Residency {
 };
 Residency residency_of(const Tile& t, const MatmulKernel& k, const Site& s) {
   const GpuCosts& u = gpu_costs(s.machine);
-  constexpr int kOther = 30, kLoose = 46;  // registers of a thread beside chunks and sums
+  const auto other = static_cast<int>(u.vector_registers), more = static_cast<int>(u.vector_loose_registers);
   const int registers = static_cast<int>(u.registers), most_threads = static_cast<int>(u.threads);
   const int twins = loop::two_sums(k) ? 2 : 1, sums = static_cast<int>(most_rows(k, s.syms)) * static_cast<int>(dtype_bytes(k.acc)) / 4;
   const int rows = most_rows(k, s.syms) > 2 ? 16 : 0;  // of the row that is multiplied and the next
@@ -65,9 +65,9 @@ Residency residency_of(const Tile& t, const MatmulKernel& k, const Site& s) {
   const auto resident = [&](int words) { return std::max(1, std::min(most_threads, registers / ((words + 7) / 8 * 8)) / threads); };
   // One row: the next turn's chunks are in registers, too. Under a bound the compiler spills them, and the product takes two to ten times
   // as long (H200, CUDA 13).
-  if (most_rows(k, s.syms) == 1 && turns_of(t, k, s.syms) > 1) return {resident(3 * held + kOther), 1};
-  const int loose = resident(held + kLoose),
-            blocks = blocks_of(t, k, s.syms) <= int64_t{loose} * s.machine.cores ? loose : resident(held + kOther);
+  if (most_rows(k, s.syms) == 1 && turns_of(t, k, s.syms) > 1) return {resident(3 * held + other), 1};
+  const int loose = resident(held + more),
+            blocks = blocks_of(t, k, s.syms) <= int64_t{loose} * s.machine.cores ? loose : resident(held + other);
   return {blocks, blocks};
 }
 VectorTile tile_of(const Tile& t, const MatmulKernel& k, const Site& s) {
@@ -90,9 +90,9 @@ class Vector final : public FormOf<MatmulKernel> {
   Fit fits(const MatmulKernel& k, const Site& s) const override {
     if (const Fit t = takes_products(k.in); !t) return t;
     if (k.b.prologue) return refuse("it takes operand b from memory only");
-    if (most_rows(k, s.syms) > kMostRows || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", kMostRows);
+    if (most_rows(k, s.syms) > kVectorRows || s.syms.interval(k.m).min < 1) return refuse("1 to {} rows", int{kVectorRows});
     if (k.runs && s.syms.interval(k.m).max > kMostInRuns) return refuse("1 to {} rows in runs", kMostInRuns);
-    if (const Fit a = k.a.prologue ? takes_made_rows(k, most_rows(k, s.syms)) : takes_along_k(k, k.a, "a", s.syms); !a) return a;
+    if (const Fit a = k.a.prologue ? takes_made_rows(k, most_rows(k, s.syms), s.machine) : takes_along_k(k, k.a, "a", s.syms); !a) return a;
     if (k.twin)
       if (const Fit twin = takes_along_k(k, *k.twin, "b of the twin", s.syms); !twin) return twin;
     return takes_along_k(k, k.b, "b", s.syms);
@@ -121,7 +121,7 @@ class Vector final : public FormOf<MatmulKernel> {
     return f;
   }
   std::string source(const MatmulKernel& k, const Site& s, const Choice& c, const std::string& symbol) const override {
-    AOTC_CHECK(most_rows(k, s.syms) <= kMostRows, "{}: code of {} rows, {} is the most", k.name, most_rows(k, s.syms), kMostRows);
+    AOTC_CHECK(most_rows(k, s.syms) <= kVectorRows, "{}: code of {} rows, {} is the most", k.name, most_rows(k, s.syms), int{kVectorRows});
     return emit::cuda::emit_vector_matmul(k, tile_of(unpack<Tile>(c), k, s), symbol);
   }
 
@@ -157,7 +157,7 @@ class Vector final : public FormOf<MatmulKernel> {
     const double turns = static_cast<double>(turns_of(t, k, s.syms)),
                  late = blocks > resident * s.machine.cores ? turns : 0;  // of those of no whole wave
     const double held = u.vector_deep * (deep > 8 ? 1 : 0) + (most_rows(k, s.syms) == 1 && turns > 1 ? u.vector_turned : 0),
-                 finish = kOtherWarps * (t.warps == 4 ? 0 : 1);
+                 finish = u.tie * (t.warps == 4 ? 0 : 1);
     return (p.start + rows + mates + stream * (1 + held) + row_loads + (turns - 1 + late) * p.turn + (t.split - 1) * p.join) * (1 + finish);
   }
 };

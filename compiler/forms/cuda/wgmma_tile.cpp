@@ -1,11 +1,13 @@
 #include "forms/cuda/wgmma_tile.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <numeric>
 #include <set>
 
 #include "forms/cuda/product.h"
+#include "kernels/cuda/limits.cuh"
 #include "loop/cost.h"
 
 namespace aotc::forms::cuda {
@@ -36,24 +38,19 @@ struct SlabGroups {
   int most, groups, resident;
 };
 constexpr SlabGroups kSlabGroups[] = {{256, 2, 1}, {128, 1, 2}, {64, 1, 3}};
-constexpr double kConflict = 4;   // lanes that read one bank: of left operands across k that are taken apart
-constexpr int kTurnedTiles = 16;  // of more tiles the last ones' rows do not matter
-
-// 8-bit products are summed up stage by stage, in sets of sums beside a thread's of its tile: two where it has at most kSumsThrice.
-constexpr int kSumsThrice = 64, kSumsTwice = 96;
-constexpr int kRingTogether = 160 << 10;  // bytes
+constexpr double kConflict = 4;  // lanes that read one bank: of left operands across k that are taken apart
 
 constexpr int sums_of_thread(const WgmmaTile& t) { return t.warp_m / 64 * t.cols / 2; }
 
 /// A tile with as many stages as there is room for; small ones leave room for a second block.
-WgmmaTile with_stages(WgmmaTile t) {
+WgmmaTile with_stages(WgmmaTile t, const GpuCosts& u) {
   t.resident = t.groups > 1 ? 1 : std::max(2, t.resident);
   const int64_t most = shared_of(t.resident);
   t.stages = 8;
   while (t.stages > 2 && t.smem_bytes() > most) --t.stages;
   // Warpgroups that finish a tile together read its operands then: they find them in the first cache where the ring leaves it room.
   const bool together = t.groups > 1 && !t.ping_pong && t.split == 1 && !t.swap;
-  while (together && t.stages > 4 && t.stages * t.stage_bytes() > kRingTogether) --t.stages;
+  while (together && t.stages > 4 && t.stages * t.stage_bytes() > u.wg_ring_together) --t.stages;
   return t;
 }
 
@@ -113,11 +110,11 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   auto add = [&](WgmmaTile t, int most_split = 8) {
     t.products = w.products, t.apart = w.apart, t.left_bits = w.left_bits, t.twin = w.twin;
     if (t.twin && (t.swap || t.cols % 32)) return;
-    if (w.products > 1 && sums_of_thread(t) > kSumsThrice) return;
-    if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > (t.groups > 1 ? kSumsTwice : kSumsTwice / 2))) return;
+    if (w.products > 1 && sums_of_thread(t) > kWgmmaTwoSets) return;
+    if (is_float8(w.in) && (t.ping_pong || sums_of_thread(t) > kWgmmaOneSet / (t.groups > 1 ? 1 : 2))) return;
     if ((t.swap ? w.a_across_k : w.b_across_k) && t.cols % 64) return;
     for (t.split = 1; t.split <= (t.twin ? 1 : most_split); t.split *= 2) {
-      const WgmmaTile whole = with_stages(t);
+      const WgmmaTile whole = with_stages(t, gpu_costs(m));
       if (t.split > 1 && (t.ping_pong || w.k < 2 * w.deep() * t.split || w.tiles(t) * t.split > 4 * m.cores)) break;
       if (legal_wgmma(whole)) all.push_back(whole);
     }
@@ -126,7 +123,8 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
     std::set<int64_t> seen;
     for (int most : kSlabCols) {
       const int64_t tiles = ceil_div(w.m, most), equal = ceil_div(ceil_div(w.m, tiles), 8) * 8;
-      for (int64_t cols : {tiles > kTurnedTiles ? int64_t{most} : equal, int64_t{most}})  // the second: blocks share k, of powers of two
+      for (int64_t cols :
+           {tiles > gpu_costs(m).wg_equal_tiles ? int64_t{most} : equal, int64_t{most}})  // the second: blocks share k, of powers of two
         if ((cols == equal || cols < 2 * w.m) && seen.insert(cols).second)
           for (const SlabGroups& x : kSlabGroups)
             if (cols <= x.most) add({64, static_cast<int>(cols), x.groups, 0, 4, 1, 1, x.resident});
@@ -137,7 +135,7 @@ std::vector<WgmmaTile> wgmma_tiles(const WgmmaWork& w, const Machine& m) {
   for (const auto& [x, least] : kTurned)
     for (int cols = x.cols; cols >= least && w.turned; cols -= 8) {
       const int64_t tiles = ceil_div(w.m, cols);
-      if (tiles > 1 && tiles <= kTurnedTiles && ceil_div(ceil_div(w.m, tiles), 8) * 8 == cols)
+      if (tiles > 1 && tiles <= gpu_costs(m).wg_equal_tiles && ceil_div(ceil_div(w.m, tiles), 8) * 8 == cols)
         add({x.warp_m, cols, x.groups, x.ping_pong, 4, 1, 1}, 1);
     }
   for (int cols : kSwapCols)
@@ -193,7 +191,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
     stage = std::max(stage, convert) + u.wg_convert_shown * std::min(stage, convert);
     if (t.groups == 1) waits = std::max(waits, u.wg_convert_chain);
   }
-  const double ahead = is_float8(w.in) && sums_of_thread(t) > kSumsThrice ? u.wg_not_ahead : 1;
+  const double ahead = is_float8(w.in) && sums_of_thread(t) > kWgmmaTwoSets ? u.wg_not_ahead : 1;
   if (w.products > 1) {
     const double alone =
         std::max(t.ping_pong ? stage : stage / t.groups, u.wg_chain) + u.wg_aside;  // of a warpgroup that nothing multiplies beside
@@ -213,9 +211,10 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double share = t.split > 1 ? u.wg_share * std::min(blocks, cores * resident) + u.wg_push * sums * (1 - 1 / split) * rounds : 0;
   // Weights come from memory, by a fit to 12 products of 33 to 117 MB (tests/gpu/notes/language_models.md).
   const int64_t n = std::accumulate(w.columns.begin(), w.columns.end(), int64_t{0});
-  const double weights = w.b_constant ? static_cast<double>(w.batch * n * w.k) * (t.twin ? 2 : 1) *
-                                            (w.left_bits ? w.left_bits / 8.0 : static_cast<double>(dtype_bytes(w.in)))
-                                      : 0;
+  const double weights = w.b_constant
+                             ? static_cast<double>(w.batch * n * w.k) * (t.twin ? 2 : 1) *
+                                   (w.left_bits ? static_cast<double>(w.left_bits) / CHAR_BIT : static_cast<double>(dtype_bytes(w.in)))
+                             : 0;
   const double memory = weights / (static_cast<double>(m.bytes_per_ns) * u.wg_memory);
   const double computed = std::pow(std::pow(multiply, u.wg_both) + std::pow(copy, u.wg_both), 1 / u.wg_both);
   const double streamed = std::pow(std::pow(computed, u.wg_hidden) + std::pow(memory, u.wg_hidden), 1 / u.wg_hidden);

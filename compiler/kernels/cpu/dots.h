@@ -2,6 +2,7 @@
 // Dot products of rows with columns that both lie along k: a block of them runs along k in registers, by 64 bytes of sums each, which are
 // added up over the lanes at the end, in one order wherever in a block they are and on all machines. Columns may be of a stored type, which
 // is widened as it is read.
+#include "aotc/detail/dots_abi.h"
 #include "panels.h"
 
 namespace {
@@ -73,7 +74,7 @@ struct Dots {
   static constexpr int W = Lanes::kLanes;
   static constexpr int kVecs = 64 / sizeof(V);  ///< of a sum
   /// Rows of most blocks of one vector a sum: as many as there are registers for, beside those that widen columns.
-  static constexpr int kRows = same_type<T, K> ? 4 : 2;
+  static constexpr int kRows = same_type<T, K> ? AOTC_DOTS_ROWS : 2;
   /// Columns of a block.
   static constexpr int columns_of(int rows) { return kVecs == 1 || rows == 1 ? 4 : rows == 2 ? 3 : 2; }
   /// What a block has loaded stays in registers, of which it has 16: GCC would read it again for each row or column.

@@ -5,6 +5,7 @@
 // sides lie packed, kept over the units that follow with the same rows; the right sides are B's panels and what is made of them once for
 // all rows of a unit. Each product of a tile is added where it belongs in the unit's sums. Block by block so that sums stay short: the
 // rounding of the sides and of the parts that cancel grows with them.
+#include "aotc/detail/strassen_abi.h"
 #include "gemm_units.h"
 #include "panels.h"
 
@@ -24,7 +25,7 @@ struct PartProduct {
   Quarter to, also;
   int sign;
 };
-constexpr int kParts = 7;
+constexpr int kParts = AOTC_STRASSEN_PRODUCTS;
 constexpr int64_t kLd = 2 * AOTC_PANEL_N;  ///< of the sums of a pair of panels
 constexpr PartProduct kPart[kParts] = {
     {{k11, k22, 1}, {k11, k22, 1}, k11, k22, 1},         {{k21, k22, 1}, {k11, kNoQuarter, 0}, k21, k22, -1},

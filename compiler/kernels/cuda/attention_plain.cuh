@@ -1,8 +1,11 @@
 // Attention on the ordinary units: every type, head sizes of any length.
 #pragma once
 #include "attention_problem.cuh"
+#include "limits.cuh"
 
-struct AttnPlain { static constexpr int rows = 16, keys = 32, slice = 32, columns = 128, threads = 128; };
+struct AttnPlain {
+  static constexpr int rows = kPlainAttentionRows, keys = kPlainAttentionKeys, slice = 32, columns = kPlainAttentionColumns, threads = kPlainAttentionThreads;
+};
 
 // Work units: batch x key heads x tiles of rows x slices of the result's channels.
 template <bool Causal, class T, class Acc, class M, class K> AOTC_DI void attention_plain(const AttnProblem<T, Acc, M, K>& p) {

@@ -1,10 +1,11 @@
 // Selection of the k best of long lines [outer, n, inner], a block or the blocks of a cluster a line: of the best that each thread has seen, the
 // kth bounds the line's kth; what reaches it is sorted. NaN is larger than all else; of equal values the first comes first.
 #pragma once
+#include "limits.cuh"
 #include "sort.cuh"
 
-constexpr int kTopkRoom = 2048;                               // entries that a block sorts
-constexpr int kTopkBytes = kTopkRoom * 16 + 256 * 4 + 35 * 4;  // of shared memory
+constexpr int kTopkRoom = kTopkSorted;
+constexpr int kTopkBytes = kTopkSharedBytes;
 
 // Keys (RadixKey) with their indices: the largest first, of equal keys the first.
 struct KeyRun {

@@ -1,9 +1,11 @@
 // Selection along short lines [outer, n, inner], a warp a line: each thread holds Held of its entries in registers, the best of all is taken
 // k times. NaN is larger than all else; of equal values the first comes first.
 #pragma once
+#include "limits.cuh"
 #include "sort.cuh"
 
 template <class T, bool Largest, int Held> AOTC_DI void topk_warps(const T* x, T* values, i64* indices, i64 outer, i64 n, i64 inner, i64 k) {
+  static_assert(Held <= kTopkWarpHeld, "a bit each");
   const int lane = threadIdx.x & 31, warps = blockDim.x / 32;
   for (i64 line = i64(blockIdx.x) * warps + threadIdx.x / 32; line < outer * inner; line += i64(gridDim.x) * warps) {
     const T* const from = x + line / inner * n * inner + line % inner;
@@ -35,7 +37,7 @@ template <class T, bool Largest, int Held> AOTC_DI void topk_warps(const T* x, T
   }
 }
 
-// The k best of a line by a warp, k at most 32: the kth of the best that each lane has seen is a bound; what is better, and the first of its
+// The k best of a line by a warp, k at most kTopkWarpPicked: the kth of the best that each lane has seen is a bound; what is better, and the first of its
 // equals, are sorted. Where too many are better, the best that is left is looked for k times.
 template <class T, bool Largest, int Threads> AOTC_DI void topk_warps_bounded(const T* x, T* values, i64* indices, i64 outer, i64 n, i64 inner, i64 k) {
   typedef RadixKey<T, Largest> Key;

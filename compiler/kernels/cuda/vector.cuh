@@ -3,10 +3,12 @@
 // several such products of one a: a column of each is summed together. Mates are two columns of one b that are finished together.
 #pragma once
 #include "device.cuh"
+#include "limits.cuh"
 
 // Rows: of a, at most. Deep: chunks of 16 bytes of a column that a lane has under way. Early: no step writes b, so that a column's first
 // chunks come before the step before has ended. Split: neighbouring warps that share a column.
 template <class T, class Acc, int Rows, int Deep, bool Early, int Warps, int Split, int Twins> struct VectorTile {
+  static_assert(Rows <= kVectorRows, "rows are in registers");
   typedef T Element;
   typedef Acc Sum;
   static constexpr int rows = Rows, deep = Deep, chunk = 16 / int(sizeof(T)), warps = Warps, split = Split, columns = Warps / Split, twins = Twins;

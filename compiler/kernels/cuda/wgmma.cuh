@@ -6,6 +6,7 @@
 // The instruction's left operand has 64 lines a warpgroup, its right one up to 256. Without Swap the left lines are the rows of A and the
 // right ones the columns of B; with Swap (few rows) they change places.
 #pragma once
+#include "limits.cuh"
 #include "runs.cuh"
 #include "wgmma_down.cuh"
 #include "wgmma_quant.cuh"
@@ -213,7 +214,7 @@ template <class Tile, class Problem> AOTC_DI void wgmma_take_apart(const Problem
 template <class Tile, class Mma, class Issued>
 AOTC_DI void wgmma_sum_bytes(float (&acc)[Tile::blocks][Tile::registers], const WgmmaRing& ring, int group, int steps, int& s, u32& parity, const Issued& issued) {
   typedef float Sums[Tile::blocks][Tile::registers];
-  constexpr bool two = Tile::blocks * Tile::registers <= 64;
+  constexpr bool two = Tile::blocks * Tile::registers <= kWgmmaTwoSets;
   const bool tells = (threadIdx.x & 127) == 0;
   const auto issue = [&](Sums& part) {
     barrier_wait(ring.full + 8 * s, parity);

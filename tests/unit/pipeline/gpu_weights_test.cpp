@@ -63,7 +63,7 @@ Graph net(const HostTensor& weight) {
   return g;
 }
 
-passes::PassContext context(const passes::WeightStorage& storage, passes::StoredWeights& stored) {
+passes::PassContext context(const WeightStorage& storage, passes::StoredWeights& stored) {
   passes::PassContext ctx;
   ctx.target.sms = {"sm_90a"};
   ctx.weights = storage, ctx.stored = &stored;
@@ -73,10 +73,10 @@ passes::PassContext context(const passes::WeightStorage& storage, passes::Stored
 struct Case {
   DType type;
   int64_t n, k;
-  passes::WeightStorage storage;
+  WeightStorage storage;
   double shift, most_error;
 };
-const passes::WeightStorage kFloat8 = {8, 32, false, 0, true}, kFloat8Columns = {8, 0, false, 0, true};
+const WeightStorage kFloat8 = {8, 32, false, 0, true}, kFloat8Columns = {8, 0, false, 0, true};
 const Case kCases[] = {
     {DType::bf16, 48, 96, {8, 32}, 0, 0.01},  {DType::bf16, 33, 100, {8, 0}, 0.3, 0.02}, {DType::bf16, 48, 96, {4, 32}, 0, 0.15},
     {DType::bf16, 40, 257, {4, 64}, 1, 0.02}, {DType::bf16, 48, 96, kFloat8, 0, 0.04},   {DType::bf16, 50, 24, kFloat8Columns, 0, 0.04},
@@ -154,7 +154,7 @@ TEST_CASE("weights of few bits of GPUs: the numbers, the product, the slabs") {
 }
 
 TEST_CASE("weights of GPUs that stay as they are, and why") {
-  const auto why = [](DType t, double first, const passes::WeightStorage& storage) {
+  const auto why = [](DType t, double first, const WeightStorage& storage) {
     std::vector<double> values = random_values(64 * 64, 0);
     values[0] = first;
     Graph g = net(tensor(t, {64, 64}, values));
@@ -176,7 +176,7 @@ TEST_CASE("weights of GPUs that stay as they are, and why") {
 
 TEST_CASE("the largest numbers of a type stay finite, and tiny ones are taken") {
   for (const DType t : {DType::bf16, DType::f16})
-    for (const passes::WeightStorage& storage : {passes::WeightStorage{8, 32}, {4, 32}, kFloat8})
+    for (const WeightStorage& storage : {WeightStorage{8, 32}, {4, 32}, kFloat8})
       for (const double most : {t == DType::f16 ? 65504.0 : 3.3895313892515355e38, t == DType::f16 ? 6e-8 : 1e-40, 0.0}) {
         std::vector<double> values(64 * 64);
         for (size_t i = 0; i < values.size(); ++i) values[i] = most * (i % 3 == 0 ? 1 : i % 3 == 1 ? -1 : 0.5);

@@ -83,7 +83,7 @@ std::vector<double> numbers(const HostTensor& t) {
 struct Case {
   int64_t n, k;
   bool transposed;
-  passes::WeightStorage storage;
+  WeightStorage storage;
   float shift;  ///< of the weight's values
 };
 const Case kCases[] = {
@@ -273,24 +273,24 @@ TEST_CASE("weights that stay as they are, and why") {
 }
 
 TEST_CASE("what --weights and --weight-group take") {
-  CHECK(passes::parse_weight_storage("", "").bits == 0);
-  CHECK(passes::parse_weight_storage("int8", "") == passes::WeightStorage{8, 32});
-  CHECK(passes::parse_weight_storage("int8", "0") == passes::WeightStorage{8, 0});
-  CHECK(passes::parse_weight_storage("int4", "") == passes::WeightStorage{4, 32});
-  CHECK(passes::parse_weight_storage("int4", "0") == passes::WeightStorage{4, 0});
-  CHECK(passes::parse_weight_storage("int8", "128").str() == "int8, groups of 128");
-  CHECK_THROWS_AS(passes::parse_weight_storage("int5", ""), Diagnostic);
-  CHECK_THROWS_AS(passes::parse_weight_storage("int8", "48"), Diagnostic);
-  CHECK_THROWS_AS(passes::parse_weight_storage("", "32"), Diagnostic);
-  CHECK(passes::parse_weight_storage("bf16", "") == passes::WeightStorage{16, 0});
-  CHECK_THROWS_AS(passes::parse_weight_storage("bf16", "32"), Diagnostic);
-  CHECK(passes::parse_weight_storage("int8", "", "int8") == passes::WeightStorage{8, 0, true});
-  CHECK(passes::parse_weight_storage("int8", "0", "int8").str() == "int8, one scale a column, times rows of int8");
-  CHECK_THROWS_AS(passes::parse_weight_storage("", "", "int8"), Diagnostic);
-  CHECK_THROWS_AS(passes::parse_weight_storage("int8", "32", "int8"), Diagnostic);
-  CHECK_THROWS_AS(passes::parse_weight_storage("int4", "", "int8"), Diagnostic);
-  CHECK_THROWS_AS(passes::parse_weight_storage("bf16", "", "int8"), Diagnostic);
-  CHECK_THROWS_AS(passes::parse_weight_storage("int8", "", "int4"), Diagnostic);
+  CHECK(parse_weight_storage("", "").bits == 0);
+  CHECK(parse_weight_storage("int8", "") == WeightStorage{8, 32});
+  CHECK(parse_weight_storage("int8", "0") == WeightStorage{8, 0});
+  CHECK(parse_weight_storage("int4", "") == WeightStorage{4, 32});
+  CHECK(parse_weight_storage("int4", "0") == WeightStorage{4, 0});
+  CHECK(parse_weight_storage("int8", "128").str() == "int8, groups of 128");
+  CHECK_THROWS_AS(parse_weight_storage("int5", ""), Diagnostic);
+  CHECK_THROWS_AS(parse_weight_storage("int8", "48"), Diagnostic);
+  CHECK_THROWS_AS(parse_weight_storage("", "32"), Diagnostic);
+  CHECK(parse_weight_storage("bf16", "") == WeightStorage{16, 0});
+  CHECK_THROWS_AS(parse_weight_storage("bf16", "32"), Diagnostic);
+  CHECK(parse_weight_storage("int8", "", "int8") == WeightStorage{8, 0, true});
+  CHECK(parse_weight_storage("int8", "0", "int8").str() == "int8, one scale a column, times rows of int8");
+  CHECK_THROWS_AS(parse_weight_storage("", "", "int8"), Diagnostic);
+  CHECK_THROWS_AS(parse_weight_storage("int8", "32", "int8"), Diagnostic);
+  CHECK_THROWS_AS(parse_weight_storage("int4", "", "int8"), Diagnostic);
+  CHECK_THROWS_AS(parse_weight_storage("bf16", "", "int8"), Diagnostic);
+  CHECK_THROWS_AS(parse_weight_storage("int8", "", "int4"), Diagnostic);
 }
 
 TEST_CASE("the worst weight is named where rounding costs more than is allowed") {

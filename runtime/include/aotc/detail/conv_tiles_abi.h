@@ -6,9 +6,10 @@
 /* ---- aotc_conv_config::line_steps of conv_last_tiles
  * ------------------------------------------------------------------------------------- One group: steps of 32 values of k that a line of
  * taps, KW * C values, or so many lines together, is multiplied in. More groups, of an even number of channels below 32: KW, each tap is a
- * step of its C / groups values. */
+ * step of its C / groups values. In all no more than AOTC_CONV_MOST_LINE_STEPS times the steps of copied rows: those take as long to copy.
+ */
 
-enum { AOTC_CONV_MOST_TOGETHER = 16 };
+enum { AOTC_CONV_MOST_TOGETHER = 16, AOTC_CONV_MOST_LINE_STEPS = 3 };
 /* Lines of taps (a depth and a height) that are multiplied as one, a column's values of all of them beside each other: where there is one
  * channel all of the kernel or all of a depth, if those are no more than AOTC_CONV_MOST_TOGETHER; else 1. */
 static inline int64_t aotc_conv_lines_together(int64_t channels, int64_t kd, int64_t kh) {

@@ -1,28 +1,28 @@
-#include "passes/weight_storage.h"
+#include "base/weight_storage.h"
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <utility>
 
 #include "base/diagnostic.h"
 
-namespace aotc::passes {
+namespace aotc {
 namespace {
 
-struct Row {
+struct Kind {
   std::string_view name;
   int bits;
   bool float8;
   int64_t group;     ///< where none is given
   double max_error;  ///< so, too: what weights of language models lose in groups of 32, and a half more
 };
-constexpr Row kRows[] = {
+constexpr Kind kKinds[] = {
     {"int8", 8, false, 32, 0.01}, {"int4", 4, false, 32, 0.15}, {"fp8", 8, true, 32, 0.04}, {"bf16", 16, false, 0, 0.005}};
 constexpr int kBesideRows = 2;  ///< times the error: rows of int8 lose as much, and allow no groups
 constexpr std::pair<std::string_view, int64_t> kGroups[] = {{"0", 0}, {"32", 32}, {"64", 64}, {"128", 128}};
 
-const Row* row_of(const WeightStorage& w) {
-  for (const Row& r : kRows)
+const Kind* kind_of(const WeightStorage& w) {
+  for (const Kind& r : kKinds)
     if (r.bits == w.bits && r.float8 == w.float8) return &r;
   return nullptr;
 }
@@ -30,7 +30,7 @@ const Row* row_of(const WeightStorage& w) {
 }  // namespace
 
 std::string WeightStorage::str() const {
-  const Row* r = row_of(*this);
+  const Kind* r = kind_of(*this);
   if (!r) return "as they are";
   if (bits == 16) return "bfloat16";
   return group ? fmt::format("{}, groups of {}", r->name, group)
@@ -39,7 +39,7 @@ std::string WeightStorage::str() const {
 
 double WeightStorage::most_error() const {
   if (max_error > 0) return max_error;
-  const Row* r = row_of(*this);
+  const Kind* r = kind_of(*this);
   return !r ? 0 : (int8_rows ? kBesideRows : 1) * r->max_error;
 }
 
@@ -57,7 +57,7 @@ WeightStorage parse_weight_storage(std::string_view name, std::string_view group
   if (name.empty() && !group.empty())
     throw Diagnostic(ExitCode::usage, {}, "--weight-group says how many values share a scale, but weights stay as they are")
         .note("give --weights int8, int4 or fp8, too");
-  for (const Row& r : kRows)
+  for (const Kind& r : kKinds)
     if (r.name == name) w.bits = r.bits, w.float8 = r.float8, w.group = w.int8_rows && r.bits == 8 ? 0 : r.group;
   if (!name.empty() && !w.any())
     throw Diagnostic(ExitCode::usage, {}, fmt::format("--weights: '{}' is not known", name)).note("known: int8, int4, fp8, bf16");
@@ -74,36 +74,4 @@ WeightStorage parse_weight_storage(std::string_view name, std::string_view group
   return w;
 }
 
-void StoredWeights::check_error() const {
-  const RoundedConstant* worst = nullptr;
-  for (const RoundedConstant& r : rounded)
-    if (!worst || r.error > worst->error) worst = &r;
-  if (!worst || worst->error <= storage.most_error()) return;
-  Diagnostic d(ExitCode::failed, {},
-               fmt::format("weight '{}' loses {:.3g} as {} (relative L2 error); at most {:.3g} may be lost", worst->name, worst->error,
-                           storage.str(), storage.most_error()));
-  if (storage.bits != 16 && storage.group == 0) d.note("groups of 32 values with a scale each lose less (--weight-group 32)");
-  if (storage.bits == 4 || storage.float8) d.note("integers of 8 bits lose less (--weights int8)");
-  throw d.note(fmt::format("or allow it: --max-weight-error {:.2g}", worst->error * 1.05));
-}
-
-int64_t StoredWeights::bytes_before() const {
-  int64_t n = 0;
-  for (const StoredWeight& w : weights) n += w.bytes_before;
-  return n;
-}
-int64_t StoredWeights::bytes() const {
-  int64_t n = 0;
-  for (const StoredWeight& w : weights) n += w.bytes;
-  return n;
-}
-double StoredWeights::error() const {
-  double sum = 0, elems = 0;
-  for (const StoredWeight& w : weights) {
-    sum += w.error * w.error * static_cast<double>(w.elems);
-    elems += static_cast<double>(w.elems);
-  }
-  return elems > 0 ? std::sqrt(sum / elems) : 0;
-}
-
-}  // namespace aotc::passes
+}  // namespace aotc
