@@ -75,7 +75,7 @@ std::string static_prefix(const Options& o, const std::string& output) {
     throw Diagnostic(ExitCode::usage, Loc{output, "", "", ""},
                      "is the name of a shared object; --emit static makes a static library, call it .a");
   for (const pipeline::FrontOptions& part : pipeline::parts_of(o.build.methods.front().front))
-    if (part.target.is_gpu())
+    if (part.target.traits().device_code)
       throw Diagnostic(ExitCode::usage, {}, fmt::format("--emit static is for CPUs, not for {}", part.target.str()))
           .note("code for GPUs needs the driver, a shared library, which a static program cannot load; build a shared object");
   const std::string prefix = o.prefix.empty() ? emit::header_prefix(file.stem().string()) : o.prefix;

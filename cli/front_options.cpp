@@ -208,7 +208,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   if (o.weights.float8 && !o.target.isas.empty())
     throw Diagnostic(ExitCode::usage, {}, "--weights fp8 is for GPU artifacts: no CPU code takes weights of 8-bit floats")
         .note("give --weights int8 or int4, or --cuda without --cpu");
-  if (o.weights.int8_rows && o.target.is_gpu())
+  if (o.weights.int8_rows && !o.target.traits().int8_rows)
     throw Diagnostic(ExitCode::usage, {}, "--activations is for CPU artifacts: no kernel of a GPU rounds rows as it runs")
         .note("leave it out, or build for the CPU (--cpu)");
   o.cache = passes::parse_cache_storage(kv_cache);
@@ -216,7 +216,7 @@ pipeline::FrontOptions FrontArgs::get() const {
   o.target.numerics.winograd4 = winograd4;
   o.target.numerics.strassen = strassen;
   o.target.numerics.reproducible = reproducible;
-  if (reproducible && o.target.is_gpu()) throw Diagnostic(ExitCode::usage, {}, "--reproducible is for CPU artifacts (--cpu)");
+  if (reproducible && !o.target.traits().reproducible) throw Diagnostic(ExitCode::usage, {}, "--reproducible is for CPU artifacts (--cpu)");
   for (const auto& [given, option] : {std::pair(strassen, "--strassen"), {!activations.empty(), "--activations"}})
     if (reproducible && given)
       throw Diagnostic(ExitCode::usage, {},

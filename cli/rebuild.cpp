@@ -28,7 +28,7 @@ pipeline::FrontOptions options_of(const Artifact& artifact, const std::string& a
   numerics.reproducible = meta.value("reproducible", false);
   numerics.winograd4 = meta.value("winograd4", false);
   numerics.strassen = meta.value("strassen", false);
-  if (o.target.is_gpu() && meta.contains("f32_matmul")) numerics.f32_matmul = parse_f32_matmul(meta["f32_matmul"].get<std::string>());
+  if (part->contains("f32_matmul")) numerics.f32_matmul = parse_f32_matmul(part->at("f32_matmul").get<std::string>());
   for (const nlohmann::json& s : meta.at("states")) o.states.shared.push_back(s.at("name").get<std::string>());
   if (meta.contains("stored_weights")) {
     o.weights = pipeline::stored_weights_of(meta["stored_weights"]).storage;

@@ -20,6 +20,9 @@ struct ArchTraits {
   bool joined_steps = false;    ///< kernels that follow each other may become one launch for some sizes
   bool whole_programs = false;  ///< the search compares forms of a whole program, and what results may lose
 
+  bool int8_rows = false;     ///< products may round the rows that they multiply to 8 bits (Numerics::int8_rows)
+  bool reproducible = false;  ///< a row's results may be the same whatever stands beside it (Numerics::reproducible)
+
   // How kernels behave.
   bool waits_for_conditions = false;  ///< a condition is known before what follows it runs; else writes are masked by it
   bool reduces_in_blocks = false;     ///< a reduction is a block of threads: long ones across rows, and of places, run in two steps, too
@@ -34,6 +37,7 @@ struct ArchTraits {
   bool weights_of_float8 = false;  ///< weights may be 8-bit floats with scales
   bool scales_by_column = false;   ///< scales of weights of few bits lie as [n, groups]; else [groups, n]
   bool scaled_additions = false;   ///< a scaled input may be added to a convolution as one of its weights
+  bool far_stores = false;         ///< results may be stored past the caches
 };
 const ArchTraits& traits_of(Arch arch);
 

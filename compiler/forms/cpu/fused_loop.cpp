@@ -137,7 +137,7 @@ const Form& far_loop() { return instance<FarLoop>(); }
 
 std::optional<Choice> stored_far(const Site& s) {
   const auto* k = std::get_if<LoopKernel>(&s.kernel);
-  if (!k || s.machine.is_gpu() || !can_store_far(*k, s)) return std::nullopt;
+  if (!k || !s.machine.traits().far_stores || !can_store_far(*k, s)) return std::nullopt;
   return Choice{&far_loop(), {}};
 }
 
