@@ -1,4 +1,5 @@
 """The C ABI of an artifact (runtime/include/aotc/aotc.h) and the few driver functions that the GPU tests need, through ctypes and numpy."""
+import argparse
 import ctypes as c
 
 import numpy as np
@@ -63,6 +64,18 @@ class Api(c.Structure):
 class LaterApi(c.Structure):
     """The functions behind those of Api, of which the one but last is model_swap_weights."""
     _fields_ = [("known", Api), ("others", P * 15), ("swap", c.CFUNCTYPE(I32, P, c.POINTER(Source), c.POINTER(c.c_uint64))), ("trim", P)]
+
+
+def make_or_run(doc, make, run, options):
+    """The program's arguments: `make` or `run`, where what is made lies, and (name, default or arguments of add_argument).. beside."""
+    p = argparse.ArgumentParser(description=doc)
+    p.add_argument("what", choices=("make", "run"))
+    p.add_argument("--aotc")
+    p.add_argument("--work", required=True)
+    for name, default in options.items():
+        p.add_argument("--" + name, **(default if isinstance(default, dict) else {"type": type(default), "default": default}))
+    o = p.parse_args()
+    make(o) if o.what == "make" else run(o)
 
 
 class Failure(RuntimeError):

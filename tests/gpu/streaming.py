@@ -8,7 +8,6 @@ one whose weights are all on the device, how many GB/s are copied, and that the 
 --tokens on tensors of the device, queued one after the other. "pinned" is a plain copy of 256 MB from pinned memory: what a stream of copies can reach.
 Two contexts run at once, and a swap goes to the same numbers in another order.
 """
-import argparse
 import ctypes as c
 import os
 import re
@@ -18,7 +17,7 @@ import time
 
 import numpy as np
 
-from binding import Artifact, Cuda, Failure, LaterApi, P, Source, tensors
+from binding import Artifact, Cuda, Failure, LaterApi, P, Source, make_or_run, tensors
 
 I64, F16, NOT_STREAMED = 6, 7, (1 << 64) - 1
 
@@ -224,21 +223,5 @@ def swapped(artifact, cuda, vocabulary, content, expected):
     print(f"ok   swapped in {took:.1f} s")
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("what", choices=("make", "run"))
-    p.add_argument("--aotc")
-    p.add_argument("--work", required=True)
-    p.add_argument("--width", type=int, default=4096)
-    p.add_argument("--hidden", type=int, default=14336)
-    p.add_argument("--layers", type=int, default=8)
-    p.add_argument("--tokens", type=int, default=512)
-    p.add_argument("--vocabulary", type=int, default=32000)
-    p.add_argument("--target", default="sm_90a")
-    p.add_argument("--options", type=str.split, default=[], help="more options of aotc build, as one word: --options=\"--mode max-autotune\"")
-    p.add_argument("--seconds", type=float, default=2)
-    o = p.parse_args()
-    make(o) if o.what == "make" else run(o)
-
-
-main()
+more = {"type": str.split, "default": [], "help": "more options of aotc build, as one word: --options=\"--mode max-autotune\""}
+make_or_run(__doc__, make, run, {"width": 4096, "hidden": 14336, "layers": 8, "tokens": 512, "vocabulary": 32000, "target": "sm_90a", "options": more, "seconds": 2.0})

@@ -7,7 +7,6 @@ Runs with tensors in host memory, with tensors on the device launch by launch an
 without, in turns of two seconds. A graph that the caller captured goes on with the set that it was captured with. Says how long runs took with
 swaps and without, how long swaps took, and the device's memory after a tenth of the time and at the end.
 """
-import argparse
 import ctypes as c
 import os
 import subprocess
@@ -16,7 +15,7 @@ import time
 
 import numpy as np
 
-from binding import F32, I32, Artifact, Cuda, LaterApi, P, Source, tensors
+from binding import F32, I32, Artifact, Cuda, LaterApi, P, Source, make_or_run, tensors
 
 GRAPHS, NO_GRAPHS = 8, 16  # AOTC_CONTEXT_*
 SETS = 3
@@ -198,16 +197,4 @@ def run(o):
         load(service, name, flags, on_device, o.seconds, o.every)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("what", choices=("make", "run"))
-    p.add_argument("--aotc")
-    p.add_argument("--work", required=True)
-    p.add_argument("--width", type=int, default=2048)
-    p.add_argument("--seconds", type=float, default=20)
-    p.add_argument("--every", type=float, default=1)
-    o = p.parse_args()
-    make(o) if o.what == "make" else run(o)
-
-
-main()
+make_or_run(__doc__, make, run, {"width": 2048, "seconds": 20.0, "every": 1.0})
