@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,129 +14,102 @@
 #include "library_hash.h"
 #include "search/alternatives.h"
 
+namespace {
+
+/// A member's text that names nothing of this aotc's forms or alternatives.
+struct UnknownChoice {
+  std::string text, why;
+};
+
+}  // namespace
+
+template <>
+struct nlohmann::adl_serializer<aotc::forms::Choice> {
+  static void to_json(json& j, const aotc::forms::Choice& c) { j = aotc::forms::str(c); }
+  static void from_json(const json& j, aotc::forms::Choice& c) {
+    const auto choice = aotc::forms::parse_choice(j.get_ref<const std::string&>());
+    if (!choice) throw UnknownChoice{j, choice.why()};
+    c = *choice;
+  }
+};
+
 namespace aotc::search {
 
 using nlohmann::json;
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TuningRecord, choice, ns, default_ns, measured)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Trade, contract, choice, ns, accurate_ns, error, taken, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Trades, tried, error, bound, complete)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AlternativesRecord::Tried, name, ns, own_ns, taken, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AlternativesRecord, tried, complete, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComparisonRecord::Tried, kept, ns, own_ns, ratio)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ComparisonRecord, tried, kept, taken_back, complete)
+
 namespace {
+
+/// Lists of records of whole programs.
+template <class Record>
+constexpr const char* kList = nullptr;
+template <>
+constexpr const char* kList<Trades> = "trades";
+template <>
+constexpr const char* kList<AlternativesRecord> = "alternatives";
+template <>
+constexpr const char* kList<ComparisonRecord> = "comparisons";
 
 [[noreturn]] void malformed(const std::string& path, const std::string& where, const std::string& what) {
   throw Diagnostic(ExitCode::bad_input, Loc{path, where, {}, {}}, what).note("delete the file to start with an empty tuning database");
 }
 
-struct Member {
-  const char* name;
-  bool (json::*is)() const noexcept;
-};
-/// Throws Diagnostic unless r is an object with these; `what` says so.
-void require(const json& r, std::initializer_list<Member> members, const std::string& path, const std::string& where, const char* what) {
-  for (const auto& [name, is] : members)
-    if (!r.is_object() || !r.contains(name) || !(r[name].*is)()) malformed(path, where, what);
+/// Names that a record has and this aotc does not know.
+void check(const AlternativesRecord& a) {
+  for (const AlternativesRecord::Tried& t : a.tried)
+    if (const auto known = Alternatives::parse(t.name); !known) throw UnknownChoice{t.name, known.why()};
 }
-constexpr auto kText = &json::is_string;
-constexpr auto kNumber = &json::is_number;
-constexpr auto kFlag = &json::is_boolean;
-
-/// Whether a choice that cannot be read is no fault: other kernels have other fields.
-bool of_another_library(const json& r) { return r["library"].get_ref<const std::string&>() != AOTC_KERNEL_LIBRARY_HASH; }
-
-/// How the list of a kind of record of whole programs is written: its name, an element of it, beside program, machine and library, and that
-/// element read. None: of another kernel library's choices. read throws Diagnostic.
 template <class Record>
-struct Written;
+void check(const Record&) {}
 
-template <>
-struct Written<Trades> {
-  static constexpr const char* kList = "trades";
-  static json json_of(const Trades& t) {
-    json tried = json::array();
-    for (const Trade& x : t.tried)
-      tried.push_back({{"contract", x.contract},
-                       {"choice", forms::str(x.choice)},
-                       {"ns", x.ns},
-                       {"accurate_ns", x.accurate_ns},
-                       {"error", x.error},
-                       {"taken", x.taken},
-                       {"why", x.why}});
-    return {{"tried", tried}, {"error", t.error}, {"bound", t.bound}, {"complete", t.complete}};
-  }
-  static std::optional<Trades> read(const json& r, const std::string& path, const std::string& where) {
-    Trades t;
-    require(r, {{"error", kNumber}, {"bound", kNumber}, {"tried", &json::is_array}}, path, where, "trades have error, bound and tried");
-    t.error = r["error"], t.bound = r["bound"];
-    if (r.contains("complete")) require(r, {{"complete", kFlag}}, path, where, "complete is true or false");
-    t.complete = r.value("complete", true);
-    for (size_t i = 0; i < r["tried"].size(); ++i) {
-      const json& x = r["tried"][i];
-      const std::string at = fmt::format("{}.tried[{}]", where, i);
-      require(x,
-              {{"contract", kText},
-               {"choice", kText},
-               {"ns", kNumber},
-               {"accurate_ns", kNumber},
-               {"error", kNumber},
-               {"taken", kFlag},
-               {"why", kText}},
-              path, at, "a trade has contract, choice, ns, accurate_ns, error, taken and why");
-      const auto choice = forms::parse_choice(x["choice"].get_ref<const std::string&>());
-      if (!choice && of_another_library(r)) return std::nullopt;
-      if (!choice) malformed(path, at + ".choice", choice.why());
-      t.tried.push_back({x["contract"], *choice, x["ns"], x["accurate_ns"], x["error"], x["taken"], x["why"]});
+/// Where a record has the text: ".tried[0].choice".
+std::string place_of(const std::string& text, const json& r) {
+  const json flat = r.flatten();  // by JSON pointers, "/tried/0/choice"
+  for (const auto& [pointer, value] : flat.items()) {
+    if (value != text) continue;
+    std::string place;
+    for (size_t at = 0, end; at < pointer.size(); at = end) {
+      end = std::min(pointer.find('/', at + 1), pointer.size());
+      const std::string part = pointer.substr(at + 1, end - at - 1);
+      place += part.find_first_not_of("0123456789") == std::string::npos ? "[" + part + "]" : "." + part;
     }
-    return t;
+    return place;
   }
-};
+  return "";
+}
 
-template <>
-struct Written<AlternativesRecord> {
-  static constexpr const char* kList = "alternatives";
-  static json json_of(const AlternativesRecord& a) {
-    json tried = json::array();
-    for (const AlternativesRecord::Tried& t : a.tried)
-      tried.push_back({{"name", t.name}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"taken", t.taken}, {"why", t.why}});
-    return {{"tried", tried}, {"complete", a.complete}, {"seconds", a.seconds}};
+/// A record of a list; none where its choices cannot be read and it is of another kernel library, whose kernels have other fields. Throws
+/// Diagnostic.
+template <class Record>
+std::optional<Record> read(const json& r, const std::string& path, const std::string& where) {
+  const bool own = r.at("library") == AOTC_KERNEL_LIBRARY_HASH;
+  try {
+    auto record = r.get<Record>();
+    if (own) check(record);
+    return record;
+  } catch (const UnknownChoice& u) {
+    if (own) malformed(path, where + place_of(u.text, r), u.why);
+    return std::nullopt;
+  } catch (const json::exception& e) {
+    const std::string_view what = e.what();
+    malformed(path, where, std::string(what.substr(what.find("] ") + 2)));
   }
-  static std::optional<AlternativesRecord> read(const json& r, const std::string& path, const std::string& where) {
-    AlternativesRecord a;
-    require(r, {{"tried", &json::is_array}, {"complete", kFlag}, {"seconds", kNumber}}, path, where,
-            "alternatives have tried, complete and seconds");
-    a.complete = r["complete"], a.seconds = r["seconds"];
-    for (size_t i = 0; i < r["tried"].size(); ++i) {
-      const json& t = r["tried"][i];
-      const std::string at = fmt::format("{}.tried[{}]", where, i);
-      require(t, {{"name", kText}, {"ns", kNumber}, {"own_ns", kNumber}, {"taken", kFlag}, {"why", kText}}, path, at,
-              "an alternative has name, ns, own_ns, taken and why");
-      if (const auto known = Alternatives::parse(t["name"].get_ref<const std::string&>()); !known && !of_another_library(r))
-        malformed(path, at + ".name", known.why());
-      a.tried.push_back({t["name"], t["ns"], t["own_ns"], t["taken"], t["why"]});
-    }
-    return a;
-  }
-};
+}
 
-template <>
-struct Written<ComparisonRecord> {
-  static constexpr const char* kList = "comparisons";
-  static json json_of(const ComparisonRecord& c) {
-    json tried = json::array();
-    for (const ComparisonRecord::Tried& t : c.tried)
-      tried.push_back({{"kept", t.kept}, {"ns", t.ns}, {"own_ns", t.own_ns}, {"ratio", t.ratio}});
-    return {{"tried", tried}, {"kept", c.kept}, {"taken_back", c.taken_back}, {"complete", c.complete}};
-  }
-  static std::optional<ComparisonRecord> read(const json& r, const std::string& path, const std::string& where) {
-    ComparisonRecord c;
-    for (const char* name : {"kept", "taken_back"}) require(r, {{name, kText}}, path, where, fmt::format("has no {}", name).c_str());
-    require(r, {{"tried", &json::is_array}, {"complete", kFlag}}, path, where, "comparisons have tried and complete");
-    c.kept = r["kept"], c.taken_back = r["taken_back"], c.complete = r["complete"];
-    for (size_t i = 0; i < r["tried"].size(); ++i) {
-      const json& t = r["tried"][i];
-      require(t, {{"kept", kText}, {"ns", kNumber}, {"own_ns", kNumber}, {"ratio", kNumber}}, path, fmt::format("{}.tried[{}]", where, i),
-              "a comparison has kept, ns, own_ns and ratio");
-      c.tried.push_back({t["kept"], t["ns"], t["own_ns"], t["ratio"]});
-    }
-    return c;
-  }
-};
+/// Texts by which a record is told from others: contract or program, machine, library.
+std::tuple<std::string, std::string, std::string> key_of(const json& r, const char* what, const std::string& path,
+                                                         const std::string& where) {
+  for (const char* name : {what, "machine", "library"})
+    if (!r.is_object() || !r.contains(name) || !r[name].is_string()) malformed(path, where, fmt::format("has no {}", name));
+  return {r[what], r["machine"], r["library"]};
+}
 
 /// A list of the database, empty where it has none.
 const json& list_of(const json& db, const char* name, const std::string& path) {
@@ -165,52 +139,36 @@ TuningDb TuningDb::load(const std::string& path) {
   for (size_t i = 0; i < j["records"].size(); ++i) {
     const json& r = j["records"][i];
     const std::string where = fmt::format("$.records[{}]", i);
-    require(r,
-            {{"contract", kText},
-             {"machine", kText},
-             {"library", kText},
-             {"choice", kText},
-             {"ns", kNumber},
-             {"default_ns", kNumber},
-             {"measured", &json::is_number_integer}},
-            path, where, "a record has contract, machine, library, choice, ns, default_ns and measured");
-    const auto choice = forms::parse_choice(r["choice"].get_ref<const std::string&>());
-    if (!choice && of_another_library(r)) {
-      db.others_[{r["contract"], r["machine"], r["library"]}] = r.dump();
-      continue;
-    }
-    if (!choice) malformed(path, where + ".choice", choice.why());
-    db.put(r["contract"], r["machine"], r["library"], {*choice, r["ns"], r["default_ns"], r["measured"]});
+    const Key key = key_of(r, "contract", path, where);
+    if (const auto record = read<TuningRecord>(r, path, where))
+      db.put(r["contract"], r["machine"], r["library"], *record);
+    else
+      db.others_[key] = r.dump();
   }
-  const auto read = [&]<class Record>(const Programs<Record>&) {
-    const char* name = Written<Record>::kList;
-    const json& list = list_of(j, name, path);
+  const auto read_list = [&]<class Record>(Programs<Record>& programs) {
+    const json& list = list_of(j, kList<Record>, path);
     for (size_t i = 0; i < list.size(); ++i) {
-      const json& r = list[i];
-      const std::string where = fmt::format("$.{}[{}]", name, i);
-      for (const char* part : {"program", "machine", "library"})
-        require(r, {{part, kText}}, path, where, fmt::format("has no {}", part).c_str());
-      if (std::optional<Record> record = Written<Record>::read(r, path, where))
-        db.put_program(r["program"], r["machine"], r["library"], std::move(*record));
+      const std::string where = fmt::format("$.{}[{}]", kList<Record>, i);
+      json r = list[i];
+      const Key key = key_of(r, "program", path, where);
+      r.emplace("complete", true);  // of older files
+      if (std::optional<Record> record = read<Record>(r, path, where))
+        programs[key] = std::move(*record);
       else
-        db.other_trades_[{r["program"], r["machine"], r["library"]}] = r.dump();
+        db.other_trades_[key] = list[i].dump();
     }
   };
-  std::apply([&](const auto&... programs) { (read(programs), ...); }, db.programs_);
+  std::apply([&](auto&... programs) { (read_list(programs), ...); }, db.programs_);
   return db;
 }
 
 void TuningDb::save(const std::string& path) const {
   std::map<Key, json> records;
   for (const auto& [key, text] : others_) records[key] = json::parse(text);
-  for (const auto& [key, r] : records_)
-    records[key] = {{"contract", std::get<0>(key)},
-                    {"machine", std::get<1>(key)},
-                    {"library", std::get<2>(key)},
-                    {"choice", forms::str(r.choice)},
-                    {"ns", r.ns},
-                    {"default_ns", r.default_ns},
-                    {"measured", r.measured}};
+  for (const auto& [key, r] : records_) {
+    json& x = records[key] = r;
+    std::tie(x["contract"], x["machine"], x["library"]) = key;
+  }
   json all = {{"version", 2}, {"records", json::array()}};
   for (auto& [key, r] : records) all["records"].push_back(std::move(r));
   const auto write = [&]<class Record>(const Programs<Record>& programs) {
@@ -218,11 +176,11 @@ void TuningDb::save(const std::string& path) const {
     if constexpr (std::is_same_v<Record, Trades>)
       for (const auto& [key, text] : other_trades_) list[key] = json::parse(text);
     for (const auto& [key, record] : programs) {
-      json x = Written<Record>::json_of(record);
+      json x = record;
       std::tie(x["program"], x["machine"], x["library"]) = key;
       list[key] = std::move(x);
     }
-    for (auto& [key, x] : list) all[Written<Record>::kList].push_back(std::move(x));
+    for (auto& [key, x] : list) all[kList<Record>].push_back(std::move(x));
   };
   std::apply([&](const auto&... programs) { (write(programs), ...); }, programs_);
   const std::string aside = fmt::format("{}.{}.tmp", path, getpid());
