@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/file.h"
 #include "import/aliases.h"
 #include "import/bind_symbols.h"
 #include "import/probes.h"
@@ -310,11 +311,7 @@ class Search {
   }
 
   void write(Departure& d, const char* kind, const std::string& name, const HostTensor& t) {
-    const fs::path folder = fs::path(o_.folder) / kind;
-    std::error_code ec;
-    fs::create_directories(folder, ec);
-    if (ec) throw Diagnostic(ExitCode::io, Loc{folder.string(), "", "", ""}, "cannot be made: " + ec.message());
-    const std::string file = stored_file(folder.string(), name);
+    const std::string file = stored_file(made_folder((fs::path(o_.folder) / kind).string()), name);
     write_npy(file, t);
     d.files.push_back(file);
   }
@@ -340,9 +337,7 @@ class Search {
 
 Departure find_departure(const BisectOptions& o, const Common& common, const Artifact& artifact, const import::Program& archive,
                          const Departed& departed) {
-  std::error_code ec;
-  fs::create_directories(o.folder, ec);
-  if (ec) throw Diagnostic(ExitCode::io, Loc{o.folder, "", "", ""}, "cannot be made: " + ec.message());
+  made_folder(o.folder);
   Departure d;
   watched(common.quiet || common.json, [&](const pipeline::Events& events) { d = Search(o, artifact, archive, departed, events).find(); });
   return d;

@@ -27,13 +27,7 @@ struct Options {
   CustomOperators operators;
 };
 
-std::string folder_of(const Options& o, const char* name) {
-  const std::string folder = (std::filesystem::path(o.folder) / name).string();
-  std::error_code ec;
-  std::filesystem::create_directories(folder, ec);
-  if (ec) throw Diagnostic(ExitCode::io, Loc{folder, "", "", ""}, "cannot be made: " + ec.message());
-  return folder;
-}
+std::string folder_of(const Options& o, const char* name) { return made_folder((std::filesystem::path(o.folder) / name).string()); }
 
 int run(const Options& o, const Common& common) {
   ArtifactFile artifact(o.artifact);  // not run: this machine may lack its device

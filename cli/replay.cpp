@@ -90,9 +90,7 @@ std::string artifact_of(const Options& o, const Captured& captured) {
 }
 
 void write_outputs(const Options& o, const Artifact& artifact, const std::vector<HostTensor>& outputs) {
-  std::error_code ec;
-  std::filesystem::create_directories(o.output_dir, ec);
-  if (ec) throw Diagnostic(ExitCode::io, Loc{o.output_dir, "", "", ""}, "cannot be made: " + ec.message());
+  made_folder(o.output_dir);
   for (size_t i = 0; i < outputs.size(); ++i) write_npy(stored_file(o.output_dir, artifact.outputs()[i].name), outputs[i]);
 }
 

@@ -91,9 +91,7 @@ Run add_run(CLI::App& app) {
     Session session(artifact, o->threads, o->flush_denormals ? AOTC_CONTEXT_FLUSH_DENORMALS : 0);
     session.bind(inputs);
     session.run();
-    std::error_code ec;
-    std::filesystem::create_directories(o->output_dir, ec);
-    if (ec) throw Diagnostic(ExitCode::io, Loc{o->output_dir, "", "", ""}, "cannot be made: " + ec.message());
+    made_folder(o->output_dir);
     nlohmann::json result = nlohmann::json::array();
     for (size_t i = 0; i < artifact.outputs().size(); ++i) {
       const HostTensor& t = session.outputs()[i];

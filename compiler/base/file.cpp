@@ -66,6 +66,13 @@ void require_place_for_file(const std::string& path) {
   throw Diagnostic(ExitCode::io, where, fmt::format("is {}: no file can be written there", kind(status.type())));
 }
 
+std::string made_folder(std::string path) {
+  std::error_code ec;
+  fs::create_directories(path, ec);
+  if (ec) throw Diagnostic(ExitCode::io, Loc{path, "", "", ""}, "cannot be made: " + ec.message());
+  return path;
+}
+
 void require_apart(const std::vector<NamedFile>& written, const std::vector<NamedFile>& read) {
   std::error_code ec;
   for (const NamedFile& w : written)

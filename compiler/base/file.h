@@ -11,6 +11,8 @@ void require_file(const std::string& path);
 std::string read_file(const std::string& path);
 /// Throws Diagnostic (io) where something other than a regular file is in the way of a file to be written, or its folder is not there.
 void require_place_for_file(const std::string& path);
+/// The folder, which is made, with those above it, where it is not there. Throws Diagnostic (io).
+std::string made_folder(std::string path);
 
 /// A file, and what names it on the command line: "-o", "--shapes", "model". An empty path: none.
 struct NamedFile {

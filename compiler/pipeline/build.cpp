@@ -91,15 +91,6 @@ plan::PlanSet plans_of(const Front& f, const Goal& goal, const plan::ChooseFn& c
   return plan::build_plans(f.graph, f.module, options);
 }
 
-/// The folder as an absolute path; throws Diagnostic (io) where it is not there and cannot be made.
-std::string made_folder(const std::string& path) {
-  std::error_code ec;
-  const fs::path folder = fs::absolute(path);
-  fs::create_directories(folder, ec);
-  if (ec) throw Diagnostic(ExitCode::io, Loc{folder.string(), "", "", ""}, "cannot be made: " + ec.message());
-  return folder.string();
-}
-
 /// A method for one kind of machine.
 struct Part {
   Front front;
@@ -269,7 +260,7 @@ void plan_and_compile(Part& part, const BuildOptions& o, const std::string& meth
     if (!part.target.traits().device_code) return;
     clock.phase("compile CUDA kernels" + (several ? " for " + label(o, method, part.target).substr(1) : std::string()));
     const std::string name = "kernels" + label(o, method, part.target) + ".cu";
-    const std::string text = o.keep_dir.empty() ? "" : (fs::path(made_folder(o.keep_dir)) / name).string();
+    const std::string text = o.keep_dir.empty() ? "" : (fs::absolute(made_folder(o.keep_dir)) / name).string();
     artifact::CubinOptions cubins{work_dir, o.cache, o.jobs, events.progress};
     if (round + 1 < kRounds) cubins.slow_s = kSlowNvrtc_s;
     cubins.patient = patient(part.plans, lost);
@@ -451,7 +442,7 @@ json build(const BuildOptions& given, const Events& events) {
       }
     meta["weights_layout"] = layout_json(laid_out, blob.bytes());
     std::error_code ec;
-    const fs::path work = o.keep_dir.empty() ? scratch->str() : made_folder(o.keep_dir);
+    const fs::path work = o.keep_dir.empty() ? fs::path(scratch->str()) : fs::absolute(made_folder(o.keep_dir));
     const fs::path finished = scratch->file("finished");  // moved to their places when all is there
     fs::create_directories(finished, ec);
     const bool in_file = blob.bytes() > 0 && o.weights_in_file.value_or(blob.bytes() > kWeightsInFileAbove);

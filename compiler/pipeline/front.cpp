@@ -83,10 +83,7 @@ std::string shapes_of(const FrontOptions& options) {
 
 Stages::Stages(const FrontOptions& options, const Events& events) : options_(options), events_(events) {
   if (options_.dump_dir.empty()) return;
-  std::error_code ec;
-  std::filesystem::create_directories(options_.dump_dir, ec);
-  if (ec) throw Diagnostic(ExitCode::io, Loc{options_.dump_dir, "", "", ""}, "cannot be made: " + ec.message());
-  constants_.emplace((std::filesystem::path(options_.dump_dir) / ConstantStore::kFolder).string());
+  constants_.emplace((std::filesystem::path(made_folder(options_.dump_dir)) / ConstantStore::kFolder).string());
 }
 
 void Stages::after(const std::string& stage, const std::function<std::string()>& text) { tell(stage, text, text); }
