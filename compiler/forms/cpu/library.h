@@ -18,11 +18,14 @@ class LibraryForm : public FormOf<loop::LibraryKernel> {
   Fit fits(const loop::LibraryKernel& k, const Site&) const override { return {k.algorithm == algorithm_, ""}; }
   /// Symbol and sizes; work, grain and scratch are the subclass's.
   StepSpec named_step(const loop::LibraryKernel& k) const {
-    StepSpec f;
-    f.library = true;
     const DType t = k.params.begin()->dtype;
     // Rows of 8-bit floats are written as bytes.
-    f.symbol = entry_of(algorithm_, is_float8(t) && algorithm_ == "index_put" ? DType::u8 : t);
+    return named_step(k, entry_of(algorithm_, is_float8(t) && algorithm_ == "index_put" ? DType::u8 : t));
+  }
+  static StepSpec named_step(const loop::LibraryKernel& k, std::string symbol) {
+    StepSpec f;
+    f.library = true;
+    f.symbol = std::move(symbol);
     f.sizes = k.sizes;
     return f;
   }

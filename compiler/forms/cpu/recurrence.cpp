@@ -26,8 +26,7 @@ class Recurrence final : public LibraryForm {
     return {{{this, {}}, Fit::yes(), r.steps * static_cast<double>(turns) * std::max(read, multiply)}};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f = named_step(k);
-    f.symbol = recurrence_symbol(name(), k);
+    StepSpec f = named_step(k, recurrence_symbol(name(), k));
     const int cell = recurrence_cell(k);
     AOTC_CHECK(k.sizes.size() == 6, "{} takes steps, batch, hidden, width, rows from step to step and from one of the batch to the next",
                k.name);

@@ -39,8 +39,7 @@ class RecurrencePanels : public LibraryForm {
     return {{this, {}}, Fit::yes(), r.steps * (std::max(read, multiply_ns / threads) + (threads > 1 ? u.meet_ns : 0))};
   }
   StepSpec step(const LibraryKernel& k, const Site& s, const Choice&) const override {
-    StepSpec f = named_step(k);
-    f.symbol = recurrence_symbol(name(), k);
+    StepSpec f = named_step(k, recurrence_symbol(name(), k));
     const int cell = recurrence_cell(k);
     const Expr &batch = k.sizes[1], &hidden = k.sizes[2];
     const Expr panels = ceildiv(hidden, AOTC_PANEL_N), groups = ceildiv(batch, AOTC_RECURRENCE_GROUP);
