@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "text_file.h"
 
@@ -56,6 +57,34 @@ json page_part(const PagePart& p) {
   return {{"method", p.method}, {"target", p.target}, {"explain", std::move(e)}, {"about", p.about_it}};
 }
 
+/// The data, where lists of a variant that equal those of one before it are that one's number.
+json with_lists_once(json data) {
+  for (json& part : data["parts"]) {
+    json& variants = part["explain"]["variants"];
+    for (size_t v = variants.size(); v-- > 1;)
+      for (const char* of : {"/args", "/labels", "/kernels", "/buffers", "/demands"}) {
+        const json::json_pointer at(of);
+        if (!variants[v].contains(at)) continue;
+        const auto share = [&](const json::json_pointer& list) {
+          if (!variants[v][list].is_array()) return;
+          for (size_t w = 0; w < v; ++w)
+            if (variants[w].contains(list) && variants[w][list] == variants[v][list]) {
+              variants[v][list] = w;
+              return;
+            }
+        };
+        if (variants[v][at].is_array()) {
+          share(at);
+        } else {
+          std::vector<std::string> columns;
+          for (const auto& [column, values] : variants[v][at].items()) columns.push_back(column);
+          for (const std::string& column : columns) share(at / column);
+        }
+      }
+  }
+  return data;
+}
+
 void shorten(json& list, size_t most, json& others) {
   if (!list.is_array() || list.size() <= most) return;
   others = others.is_number() ? json(others.get<int64_t>() + static_cast<int64_t>(list.size() - most)) : json(list.size() - most);
@@ -69,8 +98,13 @@ bool leave_out(json& data, size_t round) {
     if (round == 0) {
       for (json& c : e["choices"]) shorten(c["candidates"], 4, c["others"]), shorten(c["refused"], 2, c["others_refused"]);
     } else if (round == 1) {
-      for (size_t v = 1; v < e["variants"].size(); ++v)
-        for (const char* key : {"buffers", "demands", "args"}) e["variants"][v].erase(key);
+      const json& bench = data["bench"];
+      const json measured = bench.is_object() ? bench.value("variant", json()) : json();
+      json& variants = e["variants"];
+      const bool any = std::any_of(variants.begin(), variants.end(), [&](const json& v) { return v["name"] == measured; });
+      for (size_t v = 0; v < variants.size(); ++v)
+        if (any ? variants[v]["name"] != measured : v > 0)
+          for (const char* key : {"buffers", "demands", "args"}) variants[v].erase(key);
     } else if (round == 2) {
       for (const char* key : {"choices", "not_fused", "prologues"}) e[key] = json::array();
       for (json& k : e["kernels"]) k["nodes"] = json::array();
@@ -80,7 +114,7 @@ bool leave_out(json& data, size_t round) {
       return false;
     }
   }
-  static constexpr const char* kWhat[] = {"candidates behind the first four", "buffers and steps of variants behind the first",
+  static constexpr const char* kWhat[] = {"candidates behind the first four", "buffers and steps of all variants but one",
                                           "choices and fusion", "operators of steps"};
   data["left_out"].push_back(kWhat[round]);
   return true;
@@ -109,9 +143,9 @@ std::string explain_page(const std::string& title, const json& about, const std:
   const std::string_view css(aotc_page_css_begin, static_cast<size_t>(aotc_page_css_end - aotc_page_css_begin));
   const std::string_view js(aotc_page_js_begin, static_cast<size_t>(aotc_page_js_end - aotc_page_js_begin));
   const std::string_view page(aotc_page_html_begin, static_cast<size_t>(aotc_page_html_end - aotc_page_html_begin));
-  std::string text = script_text(data);
+  std::string text = script_text(with_lists_once(data));
   for (size_t round = 0; text.size() + css.size() + js.size() + page.size() > kMostPageBytes && leave_out(data, round); ++round)
-    text = script_text(data);
+    text = script_text(with_lists_once(data));
   return filled(page, {{"@TITLE@", xml_escaped(title)}, {"@CSS@", css}, {"@JS@", js}, {"@DATA@", text}});
 }
 

@@ -3,6 +3,14 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
 const KINDS = {"matrix product": "#3b6fd8", "convolution": "#6a4fc8", "attention": "#d9822b", "fused loops": "#2a9d8f", "library": "#7b8494", "own kernel": "#c0407f", "several": "#54606f"};
 const state = {part: 0, variant: 0, sizes: {}, step: -1, tab: "graph", kernel: "", filter: ""};
 
+// Lists of variants that equal an earlier one's are its number.
+for (const {explain: {variants}} of DATA.parts)
+  variants.forEach(v => {
+    for (const key of ["args", "labels", "kernels"]) if (typeof v[key] === "number") v[key] = variants[v[key]][key];
+    for (const key of ["buffers", "demands"])
+      for (const column of Object.keys(v[key] || {})) if (column !== "count" && typeof v[key][column] === "number") v[key][column] = variants[v[key][column]][key][column];
+  });
+
 // Elements and words.
 const byId = id => document.getElementById(id);
 function el(tag, attributes, ...children) {
@@ -72,8 +80,11 @@ function startSizes(p, v, bench) {
     sizes[s.name] = Math.max(low, wanted - (by > 1 ? wanted % by : 0));
   }
   for (const [name, r] of Object.entries(v.ranges || {})) if (!Object.hasOwn(sizes, name)) sizes[name] = Math.min(r.max ?? Infinity, Math.max(r.min ?? 1, 16));
-  return Object.assign(sizes, bench ? bench.sizes : {});
+  return Object.assign(sizes, timedAt(v, bench));
 }
+// The sizes that the times are of: measured at those, or estimated.
+const timedAt = (v, bench) => (bench ? bench.sizes : v.chosen_for) || {};
+const sizesText = sizes => Object.entries(sizes || {}).map(([name, n]) => `${name}=${n}`).join(", ");
 function choiceOf(e, kernel, variant) {
   const of = (e.choices || []).filter(c => c.kernel === kernel);
   return of.find(c => c.variant.split("; ").includes(variant)) || of[0];
@@ -83,6 +94,7 @@ function makeView(keepSizes) {
   const labels = v.labels || e.steps.label || [], kernels = v.kernels || e.steps.kernel || [], n = labels.length;
   const bench = benchOf(p, v, labels);
   if (!keepSizes) state.sizes = startSizes(p, v, bench);
+  const timed = Object.assign({...state.sizes}, timedAt(v, bench));
   const lines = new Map();
   (e.steps.label || []).forEach((label, i) => lines.set(label, [(e.steps.lines || [])[i] || [], (e.steps.ops || [])[i] || []]));
   const own = !v.labels, toldOf = label => label.split("; ").map(l => lines.get(l) || [[], []]).reduce((a, b) => [[...new Set(a[0].concat(b[0]))], a[1].concat(b[1])], [[], []]);
@@ -100,10 +112,8 @@ function makeView(keepSizes) {
     if (taken) s.estimate = (taken.measured_us ?? taken.predicted_us) || undefined;  // 0: the form has no model of its cost
     const d = v.demands;
     if (d && d.count === n) {
-      const products = evaluate(d.products[i] ?? 0, state.sizes);
-      s.flops = 2 * products + evaluate(d.operations[i] ?? 0, state.sizes);
-      s.moved = evaluate(d.read[i] ?? 0, state.sizes) + evaluate(d.written[i] ?? 0, state.sizes);
-      s.in = d.in[i];
+      const work = sizes => ({flops: 2 * evaluate(d.products[i] ?? 0, sizes) + evaluate(d.operations[i] ?? 0, sizes), moved: evaluate(d.read[i] ?? 0, sizes) + evaluate(d.written[i] ?? 0, sizes)});
+      Object.assign(s, work(state.sizes), {in: d.in[i], timed: work(timed)});
     }
     const m = times.get(i);
     if (m) s.us = m.us, s.roofline = m.roofline, s.bound = m.bound, s.gflops = m.gflops, s.gbytes = m.gbytes;
@@ -120,7 +130,7 @@ function makeView(keepSizes) {
     }
   }
   for (const s of steps) s.before = [...new Set(s.before)], s.after = [...new Set(s.after)];
-  view = {p, e, v, steps, n, b, B, users, bench, total: steps.reduce((t, s) => t + s.time, 0), measured: !!bench};
+  view = {p, e, v, steps, n, b, B, users, bench, total: steps.reduce((t, s) => t + s.time, 0), timed: sizesText(timedAt(v, bench)), measured: !!bench};
 }
 const size = x => evaluate(view.b.bytes[x], state.sizes);
 
@@ -140,10 +150,10 @@ function drawHead() {
     add(choose, el("label", {title: `${r.min ?? "?"} to ${r.max ?? "any"}${r.multiple_of ? ", multiples of " + r.multiple_of : ""}`}, name, el("input", {type: "number", min: r.min, max: r.max, step: r.multiple_of || 1, value: state.sizes[name], onchange: ev => { const n = Number(ev.target.value); if (Number.isFinite(n) && n >= 0) { state.sizes[name] = n; refresh(true); } }})));
   }
   const card = (value, name) => el("div", {class: "card"}, el("b", {}, value), el("span", {}, name));
-  const cards = [card(view.n, "steps"), card(e.kernels.length, "kernels")];
-  if (view.total > 0) cards.push(card(time(view.total), view.measured ? "all steps, measured" : "all steps, estimated"));
+  const cards = [card(view.n, view.n === 1 ? "step" : "steps"), card(e.kernels.length, e.kernels.length === 1 ? "kernel" : "kernels")];
+  if (view.total > 0) cards.push(card(time(view.total), (view.measured ? "all steps, measured" : "all steps, estimated") + (view.timed ? " at " + view.timed : "")));
   if (p.about && p.about.weights_bytes !== undefined) cards.push(card(bytes(p.about.weights_bytes), "weights"));
-  cards.push(card(bytes(v.arena_bytes), "arena at most"), card(bytes(v.buffers_bytes), "without reuse"), card(e.variants.length, "variants"));
+  cards.push(card(bytes(v.arena_bytes), "arena at most"), card(bytes(v.buffers_bytes), "without reuse"), card(e.variants.length, e.variants.length === 1 ? "variant" : "variants"));
   if (p.about && p.about.states && p.about.states.length) cards.push(card(p.about.states.length, "states"));
   byId("cards").replaceChildren(...cards);
   byId("tabs").replaceChildren(...Object.entries(TABS).map(([key, [name]]) => el("button", {role: "tab", "aria-selected": String(state.tab === key), onclick: () => { state.tab = key; location.hash = key; refresh(true); }}, name)));
@@ -190,6 +200,9 @@ function clip(g, text, width) {
   return text.slice(0, low) + "…";
 }
 
+const colour = kind => KINDS[kind] || KINDS.library;
+const legend = steps => [...new Set(steps.map(s => s.kind))].map(k => el("span", {}, el("i", {style: "background:" + colour(k)}), k));
+
 // Details of a step.
 function stepDetails() {
   const box = el("div", {class: "panel", id: "details"});
@@ -200,9 +213,10 @@ function stepDetails() {
     if (slow.length) add(box, el("h3", {}, "Longest" + (view.measured ? "" : " by estimate")), el("table", {}, slow.map(x => el("tr", {style: "cursor:pointer", onclick: () => pick(x.i)}, el("td", {}, x.label), el("td", {class: "number"}, time(x.time))))));
     return box;
   }
-  const rows = (...pairs) => el("dl", {}, pairs.filter(q => q[1] !== undefined && q[1] !== "").map(([k, value]) => [el("dt", {}, k), el("dd", {}, value)]));
+  const at = sizes => sizes && " at " + sizes;
+  const rows = (...pairs) => el("dl", {}, pairs.filter(q => q[1]).map(([k, value]) => [el("dt", {}, k), el("dd", {}, value)]));
   add(box, el("h2", {}, `${s.i} · ${s.label}`), rows(["kernel", s.kernel], ["kind", s.kind], ["operators", s.ops.join(", ")], ["one step", s.why],
-    ["choice", s.choice && s.choice.choice], ["chosen by", s.choice && s.choice.by], ["measured", time(s.us)], ["estimate", time(s.estimate)],
+    ["choice", s.choice && s.choice.choice], ["chosen by", s.choice && s.choice.by], ["measured", s.us !== undefined && time(s.us) + at(view.timed)], ["estimate", s.estimate !== undefined && time(s.estimate) + at(sizesText(view.v.chosen_for))],
     ["work", s.flops > 0 ? flop(s.flops) + (s.in ? " of " + s.in : "") : ""], ["moved", s.moved > 0 ? bytes(s.moved) : ""],
     ["roofline", s.roofline !== undefined ? Math.round(100 * s.roofline) + " % of what " + s.bound + " allows" : ""]));
   if (s.lines.length) add(box, el("h3", {}, "Lines"), s.lines.map(l => el("div", {class: "code"}, l)));
@@ -221,12 +235,16 @@ function pick(i) {
   onPick(i);
 }
 
+// "model.py:12 y = f(x)" of "src/model.py:12 in forward: y = f(x)".
+const shortLine = line => line.replace(/^.*?([^/]+:\d+) in [^:]*: ?/, "$1 ");
+
 // Graph of steps in layers.
-const BOX = {w: 186, h: 44, x: 22, y: 34};
+const BOX = {w: 232, h: 44, x: 22, y: 34};
 function layout() {
   const {steps} = view, layers = [];
+  for (const s of steps) s.depth = view.v.args ? s.before.reduce((d, b) => Math.max(d, steps[b].depth + 1), 0) : s.i;
   for (const s of steps) {
-    s.depth = s.before.reduce((d, b) => Math.max(d, steps[b].depth + 1), 0);
+    if (!s.before.length && s.after.length) s.depth = Math.min(...s.after.map(a => steps[a].depth)) - 1;  // above the first that reads it
     (layers[s.depth] = layers[s.depth] || []).push(s);
   }
   for (const layer of layers) {
@@ -255,7 +273,7 @@ function graphTab(main) {
         const from = steps[b], y0 = Y(from.y + BOX.h), y1 = Y(s.y), on = s.i === state.step || b === state.step;
         if (Math.max(y0, y1) < 0 || Math.min(y0, y1) > h) continue;
         const x0 = X(from.px), x1 = X(s.px), far = s.depth - from.depth > 1;
-        g.strokeStyle = on ? accent : dim; g.globalAlpha = on ? 1 : far ? 0.28 : 0.6; g.lineWidth = on ? 2 : 1;
+        g.strokeStyle = on ? accent : dim; g.globalAlpha = on ? 1 : far ? 0.28 * Math.min(1, 4 / from.after.length) : 0.6; g.lineWidth = on ? 2 : 1;
         g.beginPath(); g.moveTo(x0, y0);
         const bend = far ? Math.min(BOX.w * 0.62, 40 + 14 * (s.depth - from.depth)) * eye.k * (s.px >= from.px ? 1 : -1) : 0;
         g.bezierCurveTo(x0 + bend, y0 + (y1 - y0) * 0.3, x1 + bend, y1 - (y1 - y0) * 0.3, x1, y1);
@@ -267,22 +285,22 @@ function graphTab(main) {
       const x = X(s.x), y = Y(s.y), bw = BOX.w * eye.k, bh = BOX.h * eye.k;
       g.fillStyle = panel; g.strokeStyle = s.i === state.step ? accent : line; g.lineWidth = s.i === state.step ? 2.5 : 1;
       g.beginPath(); g.roundRect(x, y, bw, bh, 5 * eye.k); g.fill(); g.stroke();
-      g.fillStyle = KINDS[s.kind] || KINDS.library; g.fillRect(x, y + 3 * eye.k, 5 * eye.k, bh - 6 * eye.k);
+      g.fillStyle = colour(s.kind); g.fillRect(x, y + 3 * eye.k, 5 * eye.k, bh - 6 * eye.k);
       if (s.time > 0) { g.fillStyle = css("--warm"); g.fillRect(x + 10 * eye.k, y + bh - 5 * eye.k, (bw - 16 * eye.k) * s.time / most, 2.5 * eye.k); }
       if (eye.k < 0.45) continue;
       g.save(); g.translate(x, y); g.scale(eye.k, eye.k);
       g.fillStyle = text; g.font = '600 12px system-ui, "DejaVu Sans", sans-serif'; g.fillText(clip(g, s.label, BOX.w - 20), 12, 17);
       g.fillStyle = dim; g.font = '11px system-ui, "DejaVu Sans", sans-serif';
       const us = time(s.time || undefined), room = us ? g.measureText(us).width + 8 : 0;
-      g.fillText(clip(g, s.lines.length ? s.lines[0].replace(/^.*?([^/]+:\d+) in /, "$1 ") : s.ops.slice(0, 6).join(", "), BOX.w - 20 - room), 12, 33);
+      g.fillText(clip(g, s.lines.length ? shortLine(s.lines[0]) : s.ops.slice(0, 6).join(", "), BOX.w - 20 - room), 12, 33);
       if (us) g.fillText(us, BOX.w - 8 - g.measureText(us).width, 33);
       g.restore();
     }
   });
   function fit(w, h, all) {
-    eye.k = all ? Math.min(1, (w - 40) / (right - left), (h - 40) / bottom) : Math.min(1, Math.max(0.5, (w - 40) / (right - left)));
+    eye.k = all ? Math.min(1, (w - 40) / (right - left), (h - 40) / bottom) : Math.min(1, Math.max(0.8, (w - 40) / (right - left)));
     eye.x = (left + right) / 2 - w / 2 / eye.k; eye.y = -20 / eye.k;
-    if (!all && right - left > (w - 40) / eye.k) eye.x = steps[0].px - w / 2 / eye.k;
+    if (!all && right - left > (w - 40) / eye.k) eye.x = steps.map(s => s.px).sort((a, b) => a - b)[steps.length >> 1] - w / 2 / eye.k;
   }
   const at = ev => { const r = canvas.getBoundingClientRect(), x = (ev.clientX - r.left) / eye.k + eye.x, y = (ev.clientY - r.top) / eye.k + eye.y; return steps.find(s => x >= s.x && x <= s.x + BOX.w && y >= s.y && y <= s.y + BOX.h); };
   let drag = null;
@@ -309,14 +327,14 @@ function graphTab(main) {
   }
   onPick = i => { show(steps[i], canvas.clientWidth); canvas.again(); };
   const zoom = f => { const w = canvas.clientWidth; eye.x += w / 2 / eye.k * (1 - 1 / f); eye.y += height / 2 / eye.k * (1 - 1 / f); eye.k *= f; canvas.again(); };
-  const kinds = [...new Set(steps.map(s => s.kind))];
-  add(main, el("div", {class: "split"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, kinds.map(k => el("span", {}, el("i", {style: "background:" + KINDS[k]}), k)), view.total > 0 ? el("span", {}, el("i", {style: "background:var(--warm);height:4px"}), view.measured ? "time" : "time by estimate") : null,
+  add(main, el("div", {class: "split"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, legend(steps), view.total > 0 ? el("span", {}, el("i", {style: "background:var(--warm);height:4px"}), view.measured ? "time" : "time by estimate") : null,
     el("span", {class: "right"}, el("button", {onclick: () => zoom(1.4)}, "+"), el("button", {onclick: () => zoom(1 / 1.4)}, "−"), el("button", {onclick: () => { fit(canvas.clientWidth, height, true); canvas.again(); }}, "all"))), canvas), stepDetails()));
 }
 
 // Lists that draw only the rows in sight.
-function list(columns, heads, n, cells, onclick) {
-  const H = 26, rows = el("div", {class: "rows", style: `height:${n * H}px`}), box = el("div", {class: "list"}, el("div", {class: "row head", style: `position:sticky;grid-template-columns:${columns}`}, heads.map(h => el("div", {class: h[1] || ""}, h[0]))), rows);
+// width: what the columns need at least.
+function list(width, columns, heads, n, cells, onclick) {
+  const H = 26, rows = el("div", {class: "rows", style: `height:${n * H}px;min-width:${width}px`}), box = el("div", {class: "list"}, el("div", {class: "row head", style: `position:sticky;min-width:${width}px;grid-template-columns:${columns}`}, heads.map(h => el("div", {class: h[1] || ""}, h[0]))), rows);
   const draw = () => {
     const first = Math.max(0, Math.floor(box.scrollTop / H) - 8), last = Math.min(n, first + Math.ceil((box.clientHeight || 800) / H) + 18);
     rows.replaceChildren(...Array.from({length: last - first}, (_, k) => { const i = first + k; return el("div", {class: "row" + (i === box.on ? " on" : ""), style: `top:${i * H}px;grid-template-columns:${columns}`, onclick: () => { box.on = i; onclick(i); draw(); }}, cells(i)); }));
@@ -332,14 +350,14 @@ function stepsTab(main) {
   let by = "i";
   const draw = () => {
     order.sort((a, b) => by === "i" ? a.i - b.i : b.time - a.time);
-    host.replaceChildren(list("44px minmax(120px,1.1fr) 110px minmax(110px,1fr) minmax(120px,1.2fr) 76px 104px 86px 76px", [["#"], ["step"], ["kind"], ["choice"], ["line"], ["moved", "number"], ["work", "number"], [view.measured ? "measured" : "estimate", "number"], ["of all"]], order.length, i => {
+    host.replaceChildren(list(900, "40px minmax(130px,1fr) minmax(130px,1fr) minmax(190px,2fr) 70px 98px 76px 66px", [["#"], ["step"], ["choice"], ["line"], ["moved", "number"], ["work", "number"], [view.measured ? "measured" : "estimate", "number"], ["of all"]], order.length, i => {
       const s = order[i];
-      return [s.i, s.label, s.kind, s.choice ? s.choice.choice : "", s.lines[0] || "", bytes(s.moved ?? NaN).replace("?", ""), s.flops > 0 ? flop(s.flops) : "", time(s.time || undefined)].map((t, c) => el("div", {class: c >= 5 ? "number" : "", title: t}, t)).concat(el("div", {}, el("div", {class: "bar" + (view.measured ? " measured" : ""), style: `width:${100 * s.time / most}%`})));
+      return [s.i, s.label, s.choice ? s.choice.choice : s.why || "", s.lines.map(shortLine).join("; "), bytes(s.moved ?? NaN).replace("?", ""), s.flops > 0 ? flop(s.flops) : "", time(s.time || undefined)].map((t, c) => el("div", {class: c >= 4 ? "number" : "", title: c === 3 ? s.lines.join("\n") : t}, c === 1 ? el("i", {style: "background:" + colour(s.kind), title: s.kind}) : "", t)).concat(el("div", {}, el("div", {class: "bar" + (view.measured ? " measured" : ""), style: `width:${100 * s.time / most}%`})));
     }, i => pick(order[i].i)));
   };
   draw();
   onPick = () => {};
-  add(main, el("div", {class: "split"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, plural(view.n, "step"), el("span", {class: "right"}, "order", el("button", {onclick: () => { by = "i"; draw(); }}, "as they run"), el("button", {onclick: () => { by = "time"; draw(); }}, "longest first"))), host), stepDetails()));
+  add(main, el("div", {class: "split"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, plural(view.n, "step"), legend(view.steps), el("span", {class: "right"}, "order", el("button", {onclick: () => { by = "i"; draw(); }}, "as they run"), el("button", {onclick: () => { by = "time"; draw(); }}, "longest first"))), host), stepDetails()));
 }
 
 // Memory over time.
@@ -362,11 +380,17 @@ function arenaTab(main) {
     for (let i = 0; i < n; i += every) g.fillText("step " + i, X(i, w), h - 10);
     for (const r of rows) {
       const x = X(r.begin, w), y = Y(r.at + r.bytes), rw = Math.max(1, X(Math.max(r.end, r.begin + 1), w) - x), rh = Math.max(1, Y(r.at) - y), maker = view.steps[r.begin];
-      g.fillStyle = KINDS[maker ? maker.kind : "library"]; g.globalAlpha = r === hover ? 1 : 0.72; g.fillRect(x, y, rw - (rw > 3 ? 0.8 : 0), rh - (rh > 3 ? 0.8 : 0)); g.globalAlpha = 1;
+      g.fillStyle = colour(maker && maker.kind); g.globalAlpha = r === hover ? 1 : 0.72; g.fillRect(x, y, rw - (rw > 3 ? 0.8 : 0), rh - (rh > 3 ? 0.8 : 0)); g.globalAlpha = 1;
       if (rw > 60 && rh > 15) { g.save(); g.textAlign = "left"; g.fillStyle = "#fff"; g.fillText(clip(g, b.name[r.x], rw - 10), x + 5, y + Math.min(rh - 4, rh / 2 + 4)); g.restore(); }
     }
     g.textAlign = "left"; g.strokeStyle = css("--warm"); g.lineWidth = 2; g.beginPath();
-    for (let i = 0; i < n; ++i) { g.lineTo(X(i, w), Y(live[i])); g.lineTo(X(i + 1, w), Y(live[i])); }
+    const columns = Math.min(n, Math.max(1, Math.floor((w - M.l - M.r) / 2)));  // of several steps in a column the most
+    for (let c = 0, i = 0; c < columns; ++c) {
+      const from = i, end = Math.floor((c + 1) * n / columns);
+      let most = 0;
+      for (; i < end; ++i) most = Math.max(most, live[i]);
+      g.lineTo(X(from, w), Y(most)); g.lineTo(X(end, w), Y(most));
+    }
     g.stroke();
   });
   canvas.addEventListener("pointermove", ev => {
@@ -378,12 +402,12 @@ function arenaTab(main) {
   canvas.addEventListener("pointerleave", ev => { hover = null; tip(ev); canvas.again(); });
   const peak = Math.max(0, ...live), others = {};
   for (let x = 0; x < B; ++x) if (b.place[x] !== "arena") others[b.place[x]] = (others[b.place[x]] || 0) + (size(x) || 0);
-  add(main, el("div", {class: "panel figure"}, el("div", {class: "legend"}, el("span", {}, "offsets of buffers in the arena while they are alive, coloured by what makes them"), el("span", {}, el("i", {style: "background:var(--warm);height:3px"}), "bytes alive")), canvas),
+  add(main, el("div", {class: "panel figure"}, el("div", {class: "legend"}, el("span", {}, "offsets of buffers in the arena while they are alive, by what makes them:"), legend(rows.map(r => view.steps[r.begin]).filter(Boolean)), el("span", {}, el("i", {style: "background:var(--warm);height:3px"}), "bytes alive")), canvas),
     el("div", {class: "panel"}, el("p", {class: "note"}, rows.length ? `${plural(rows.length, "buffer")}; the arena takes ${bytes(top)} at these sizes, ${bytes(peak)} are alive at most (${peak > 0 ? "+" + Math.max(0, 100 * (top / peak - 1)).toFixed(1) + " %" : ""}).` : "No step hands anything on in the arena."), el("dl", {}, Object.entries(others).map(([place, n2]) => [el("dt", {}, place), el("dd", {}, bytes(n2))]))));
 }
 // Work of steps beside what the machine can do.
 function rooflineTab(main) {
-  const points = view.steps.filter(s => s.flops > 0 && s.moved > 0 && s.time > 0).map(s => ({s, x: s.flops / s.moved, y: s.flops / s.time / 1e3}));
+  const points = view.steps.filter(s => s.timed && s.timed.flops > 0 && s.timed.moved > 0 && s.time > 0).map(s => ({s, x: s.timed.flops / s.timed.moved, y: s.timed.flops / s.time / 1e3}));
   const peaks = view.bench && view.bench.profile.peaks;
   if (!points.length) { add(main, el("p", {class: "note"}, "No step has both a time and a count of its work.")); return; }
   const band = peaks && peaks.gbytes, rates = new Map();
@@ -405,16 +429,18 @@ function rooflineTab(main) {
     g.save(); g.beginPath(); g.rect(M.l, M.t, w - M.l - M.r, h - M.t - M.b); g.clip();
     g.strokeStyle = css("--accent"); g.lineWidth = 1.6; g.fillStyle = css("--accent");
     if (band > 0) { g.beginPath(); g.moveTo(X(10 ** x0, w), Y(band * 10 ** x0)); g.lineTo(X(10 ** x1, w), Y(band * 10 ** x1)); g.stroke(); }
-    for (const r of roofs) { g.beginPath(); g.moveTo(X(band > 0 ? r.y / band : 10 ** x0, w), Y(r.y)); g.lineTo(w, Y(r.y)); g.stroke(); g.fillText(r.type, w - M.r - 6, Y(r.y) - 5); }
-    for (const p of points) { g.fillStyle = KINDS[p.s.kind] || KINDS.library; g.globalAlpha = p === hover ? 1 : 0.7; g.beginPath(); g.arc(X(p.x, w), Y(p.y), R(p), 0, 7); g.fill(); }
+    for (const r of roofs) { g.beginPath(); g.moveTo(X(band > 0 ? r.y / band : 10 ** x0, w), Y(r.y)); g.lineTo(w, Y(r.y)); g.stroke(); }
+    for (const p of points) { g.fillStyle = colour(p.s.kind); g.globalAlpha = p === hover ? 1 : 0.7; g.beginPath(); g.arc(X(p.x, w), Y(p.y), R(p), 0, 7); g.fill(); }
+    g.globalAlpha = 1; g.fillStyle = css("--accent"); g.strokeStyle = css("--panel"); g.lineWidth = 4; g.lineJoin = "round";
+    for (const r of roofs) for (const draw of ["strokeText", "fillText"]) g[draw](r.type, w - M.r - 6, Y(r.y) - 5);
     g.restore();
   });
   const nearest = ev => { const r = canvas.getBoundingClientRect(), w = canvas.clientWidth; let best = null, d = 24; for (const p of points) { const e = Math.hypot(X(p.x, w) - (ev.clientX - r.left), Y(p.y) - (ev.clientY - r.top)); if (e < d) d = e, best = p; } return best; };
-  canvas.addEventListener("pointermove", ev => { const p = nearest(ev); if (p !== hover) { hover = p; canvas.again(); } tip(ev, p && `${p.s.label}\n${time(p.s.time)} · ${p.y.toFixed(1)} GFLOP/s · ${(p.s.moved / p.s.time / 1e3).toFixed(1)} GB/s${p.s.roofline !== undefined ? `\n${Math.round(100 * p.s.roofline)} % of what ${p.s.bound} allows` : ""}`); });
+  canvas.addEventListener("pointermove", ev => { const p = nearest(ev); if (p !== hover) { hover = p; canvas.again(); } tip(ev, p && `${p.s.label}\n${time(p.s.time)} · ${p.y.toFixed(1)} GFLOP/s · ${(p.s.timed.moved / p.s.time / 1e3).toFixed(1)} GB/s${p.s.roofline !== undefined ? `\n${Math.round(100 * p.s.roofline)} % of what ${p.s.bound} allows` : ""}`); });
   canvas.addEventListener("pointerleave", ev => tip(ev));
   canvas.addEventListener("pointerup", ev => { const p = nearest(ev); if (p) pick(p.s.i); });
   onPick = () => {};
-  add(main, el("div", {class: "split"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, [...new Set(points.map(p => p.s.kind))].map(k => el("span", {}, el("i", {style: "background:" + KINDS[k]}), k)), el("span", {class: "right"}, view.measured ? "measured" + (peaks && peaks.text ? "; lines: " + peaks.text : "") : "times by estimate; explain --html --bench bench.json shows measured ones and the machine's limits")), canvas), stepDetails()));
+  add(main, el("div", {class: "split"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, legend(points.map(p => p.s)), el("span", {class: "right"}, view.measured ? "measured" + (view.timed && " at " + view.timed) + (peaks && peaks.text ? "; lines: " + peaks.text : "") : "times by estimate" + (view.timed && " at " + view.timed) + "; explain --html --bench bench.json shows measured ones and the machine's limits")), canvas), stepDetails()));
 }
 
 // How kernels are computed.
@@ -429,20 +455,28 @@ function candidates(c, most) {
 function choicesTab(main) {
   const all = view.e.choices || [], host = el("div"), right = el("div", {class: "panel", style: "max-height:80vh;overflow:auto"});
   const calls = new Map(view.e.kernels.map(k => [k.name, k]));
+  const timesAt = c => { const v = view.e.variants.find(w => c.variant.split("; ").includes(w.name)), sizes = sizesText(v && v.chosen_for); return sizes && ": times at " + sizes; };
   const show = c => {
     if (!c) return right.replaceChildren(el("p", {class: "note"}, "No kernel was chosen among several forms."));
     const k = calls.get(c.kernel);
     right.replaceChildren(el("h2", {}, c.kernel), el("dl", {}, [["choice", c.choice], ["chosen by", c.by], ["variant", c.variant], ["kind", k && `${k.kind}, ${plural(k.calls, "call")}`], ["operators", k && k.ops.slice(0, 40).join(", ")], ["contract", c.contract]].filter(r => r[1]).map(([a, b]) => [el("dt", {}, a), el("dd", {}, b)])));
-    if (c.candidates.length) add(right, el("h3", {}, "Candidates"), candidates(c, 40), c.others > 0 ? el("p", {class: "note"}, `and ${c.others} more`) : "");
+    if (c.candidates.length) add(right, el("h3", {}, "Candidates" + timesAt(c)), candidates(c, 40), c.others > 0 ? el("p", {class: "note"}, `and ${c.others} more`) : "");
     if (c.refused.length) add(right, el("h3", {}, "Refused"), el("table", {}, c.refused.map(r => el("tr", {}, el("td", {class: "mono"}, r.choice), el("td", {}, r.why)))), c.others_refused > 0 ? el("p", {class: "note"}, `and ${c.others_refused} more`) : "");
   };
   const draw = () => {
     const some = all.filter(c => (c.kernel + " " + c.choice).toLowerCase().includes(state.filter.toLowerCase()));
-    host.replaceChildren(list("minmax(120px,1fr) minmax(120px,1fr) 110px", [["kernel"], ["choice"], ["by"]], some.length, i => [some[i].kernel, some[i].choice, some[i].by].map(t => el("div", {title: t}, t)), i => show(some[i])));
+    host.replaceChildren(list(400, "minmax(120px,1fr) minmax(120px,1fr) 110px", [["kernel"], ["choice"], ["by"]], some.length, i => [some[i].kernel, some[i].choice, some[i].by].map(t => el("div", {title: t}, t)), i => show(some[i])));
     show(some.find(c => c.candidates.length > 1) || some[0]);
   };
   draw();
-  add(main, el("div", {style: "display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1.2fr);gap:16px;align-items:start"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, plural(all.length, "choice"), el("span", {class: "right"}, el("input", {placeholder: "filter", value: state.filter, oninput: ev => { state.filter = ev.target.value; draw(); }}))), host), right));
+  add(main, el("div", {class: "split halves"}, el("div", {class: "panel figure"}, el("div", {class: "legend"}, plural(all.length, "choice"), el("span", {class: "right"}, el("input", {placeholder: "filter", value: state.filter, oninput: ev => { state.filter = ev.target.value; draw(); }}))), host), right));
+  // What max-autotune tried: a row each, of names, times and reasons.
+  const {trades, alternatives, comparison} = view.e;
+  const tried = (name, note, heads, rows) => add(main, el("div", {class: "panel"}, el("h2", {}, name), el("p", {class: "note"}, note), el("div", {style: "max-height:300px;overflow:auto"}, el("table", {}, el("tr", {}, heads.map(h => el("th", {}, h))), rows.map(r => el("tr", {class: r[0] ? "taken" : ""}, r.slice(1).map(x => el("td", {}, x))))))));
+  const complete = x => x.complete ? "" : " The time ran out.";
+  if (comparison) tried("Beside mode default", `Kept: ${comparison.kept || "nothing"}${comparison.taken_back ? "; taken back: " + comparison.taken_back : ""}.${complete(comparison)}`, ["with", "time", "of mode default", "ratio in turns"], comparison.tried.map(s => [s.kept === comparison.kept, s.kept || "nothing", time(s.us), time(s.default_us), s.ratio > 0 ? s.ratio.toFixed(3) : "did not run"]));
+  if (alternatives) tried("Alternatives of the whole program", "Timed as whole artifacts, in turns." + complete(alternatives), ["alternative", "time", "without", "why"], alternatives.tried.map(s => [s.taken, s.name, time(s.us), time(s.own_us), s.why]));
+  if (trades) tried("Accuracy for time", trades.error > 0 ? `Error of the outputs against float64 ${trades.error.toPrecision(3)}, of ${trades.bound.toPrecision(3)} that is allowed.` : "None was taken.", ["contract", "choice", "time", "instead of", "error", "why"], trades.steps.map(s => [s.taken, s.contract, s.choice, time(s.us), time(s.accurate_us), s.error > 0 ? s.error.toPrecision(2) : "", s.why]));
   const notes = view.e.not_fused || [], prologues = view.e.prologues || [];
   for (const [name, rows] of [["Operands that contractions compute", prologues], ["Values with a buffer of their own, and why they were not fused", notes]])
     if (rows.length) add(main, el("div", {class: "panel"}, el("h2", {}, name), el("div", {style: "max-height:300px;overflow:auto"}, el("table", {}, rows.slice(0, 400).map(r => el("tr", {}, el("td", {style: "width:34%"}, r.value), el("td", {}, r.why)))))));
@@ -457,22 +491,29 @@ function variantsTab(main) {
   for (const name of names) {
     const cuts = e.variants.map((v, i) => ({i, r: v.ranges[name]})).filter(c => c.r);
     if (cuts.every(c => c.r.min === cuts[0].r.min && c.r.max === cuts[0].r.max)) continue;
-    const low = Math.max(1, Math.min(...cuts.map(c => c.r.min))), high = Math.max(low * 2, ...cuts.map(c => c.r.max ?? c.r.min * 4)), H = 26 * cuts.length + 30;
+    const low = Math.max(1, Math.min(...cuts.map(c => c.r.min))), high = Math.max(low * 2, ...cuts.map(c => (c.r.max ?? c.r.min * 4) + 1)), H = 26 * cuts.length + 30;
     add(main, el("div", {class: "panel figure"}, el("div", {class: "legend"}, "thresholds of " + name), figure(H, (g, w) => {
       const X = v => 20 + (w - 40) * Math.log(Math.max(v, 1) / low) / Math.log(high / low);
       g.clearRect(0, 0, w, H);
       cuts.forEach((c, k) => {
-        const a = X(c.r.min), b = Math.max(a + 3, X(c.r.max ?? high));
+        const a = X(c.r.min), b = Math.max(a + 3, X(c.r.max === undefined ? high : c.r.max + 1) - 1);
         g.fillStyle = c.i === state.variant ? css("--accent") : css("--dim"); g.globalAlpha = 0.8; g.fillRect(a, 8 + 26 * k, b - a, 18); g.globalAlpha = 1;
         g.fillStyle = b - a > 130 ? css("--panel") : css("--text"); g.fillText(clip(g, e.variants[c.i].name, b - a > 130 ? b - a - 10 : w - b - 20), b - a > 130 ? a + 6 : b + 6, 21 + 26 * k);
       });
-      g.fillStyle = css("--dim"); g.fillText(String(low), 20, H - 6); const t = String(high); g.fillText(t, w - 20 - g.measureText(t).width, H - 6);
+      g.fillStyle = css("--dim");
+      const last = String(high - 1), end = w - 20 - g.measureText(last).width;
+      let free = 0;
+      g.fillText(last, end, H - 6);
+      for (const at of [...new Set(cuts.map(c => c.r.min))].sort((a, b) => a - b)) {
+        const x = X(at), room = g.measureText(String(at)).width + 8;
+        if (x >= free && x + room <= end) g.fillText(String(at), x, H - 6), free = x + room;
+      }
     })));
   }
   const lists = [["Guards: sizes that are refused otherwise", e.guards], ["Conditions on data", e.checks], ["Sizes that a run finds in its data", (e.found || []).map(f => `${f.output}, dim ${f.dim}: ${f.size}, at most ${f.at_most}`)], ["Operators without a rule of their own, taken apart", (e.expanded || []).map(x => `${x.operator} (${x.node}): ${x.into.join(", ")}`)]];
   for (const [name, rows] of lists) if (rows && rows.length) add(main, el("div", {class: "panel"}, el("h2", {}, name), rows.map(r => el("div", {class: "code"}, r))));
   const about = view.p.about || {};
-  for (const kind of ["inputs", "outputs", "states"]) if (about[kind] && about[kind].length) add(main, el("div", {class: "panel"}, el("h2", {}, kind[0].toUpperCase() + kind.slice(1)), el("table", {}, about[kind].slice(0, 300).map(t => el("tr", {}, el("td", {}, t.name), el("td", {class: "dim"}, `${t.dtype} [${(t.shape || []).join(", ")}]`))))));
+  for (const kind of ["inputs", "outputs", "states"]) if (about[kind] && about[kind].length) add(main, el("div", {class: "panel"}, el("h2", {}, kind[0].toUpperCase() + kind.slice(1)), el("table", {}, about[kind].slice(0, 300).map(t => el("tr", {}, el("td", {style: "width:40%"}, t.name), el("td", {class: "dim"}, `${t.dtype} [${(t.shape || []).join(", ")}]`))))));
 }
 
 function weightsTab(main) {
@@ -487,9 +528,9 @@ function weightsTab(main) {
   const kinds = Object.entries(sums).sort((a, c) => c[1] - a[1]);
   add(main, el("div", {class: "panel"}, el("h2", {}, `Weights that the steps read: ${bytes(total)}` + (p.about && p.about.weights_bytes !== undefined ? ` of ${bytes(p.about.weights_bytes)} stored` : "")),
     el("div", {class: "stack"}, kinds.map(([d, n], i) => el("div", {style: `flex:${n};background:${colours[i % 6]}`, title: `${d} ${bytes(n)}`}))), el("div", {class: "legend", style: "border:0;padding:0"}, kinds.map(([d, n], i) => el("span", {}, el("i", {style: `background:${colours[i % 6]}`}), `${d}: ${bytes(n)}`)))));
-  if (stored) add(main, el("div", {class: "panel"}, el("h2", {}, `Stored as ${stored.as}: ${bytes(stored.bytes)} instead of ${bytes(stored.bytes_before)}`), el("p", {class: "note"}, `rounding changed them by ${Number(stored.error).toPrecision(2)} (relative L2)`), el("div", {style: "max-height:340px;overflow:auto"}, el("table", {}, stored.weights.map(w => el("tr", {}, el("td", {}, w.name), el("td", {class: "number"}, bytes(w.bytes)), el("td", {class: "number"}, Number(w.error).toPrecision(2)))), stored.left.map(w => el("tr", {}, el("td", {}, w.name), el("td", {class: "dim", colspan: 2}, "as it is: " + w.why)))))));
+  if (stored) add(main, el("div", {class: "panel"}, el("h2", {}, `Stored as ${stored.as}: ${bytes(stored.bytes)} instead of ${bytes(stored.bytes_before)}`), el("p", {class: "note"}, `rounding changed them by ${Number(stored.error).toPrecision(2)} (relative L2)`), el("div", {style: "max-height:340px;overflow:auto"}, el("table", {}, el("tr", {}, el("th", {}, "weight"), el("th", {class: "number"}, "bytes"), el("th", {class: "number"}, "error")), stored.weights.map(w => el("tr", {}, el("td", {}, w.name), el("td", {class: "number"}, bytes(w.bytes)), el("td", {class: "number"}, Number(w.error).toPrecision(2)))), stored.left.map(w => el("tr", {}, el("td", {}, w.name), el("td", {class: "dim", colspan: 2}, "as it is: " + w.why)))))));
   if (e.precision) add(main, el("div", {class: "panel"}, el("h2", {}, `Products in ${e.precision.mode}`), el("div", {style: "max-height:340px;overflow:auto"}, el("table", {}, el("tr", {}, ["product", "multiplies", "float32", "bf16", "why"].map(h => el("th", {}, h))), e.precision.steps.map(s => el("tr", {}, el("td", {}, s.name, s.source ? el("div", {class: "dim"}, s.source) : ""), el("td", {}, s.precision), el("td", {class: "number"}, time(s.f32_us)), el("td", {class: "number"}, time(s.bf16_us)), el("td", {}, s.why || "")))))));
-  if (rows.length) add(main, el("div", {class: "panel figure"}, list("minmax(180px,2fr) 120px 110px minmax(120px,1fr)", [["weight"], ["type"], ["bytes", "number"], ["read by"]], rows.length, i => [rows[i].name, rows[i].dtype, bytes(rows[i].bytes), rows[i].users.slice(0, 3).map(u => view.steps[u].label).join(", ") + (rows[i].users.length > 3 ? ", ..." : "")].map((t, c) => el("div", {class: c === 2 ? "number" : "", title: t}, t)), i => { const u = rows[i].users[0]; if (u !== undefined) { state.step = u; state.tab = "graph"; refresh(true); onPick(u); } })));
+  if (rows.length) add(main, el("div", {class: "panel figure"}, list(640, "minmax(180px,2fr) 120px 110px minmax(120px,1fr)", [["weight"], ["type"], ["bytes", "number"], ["read by"]], rows.length, i => [rows[i].name, rows[i].dtype, bytes(rows[i].bytes), rows[i].users.slice(0, 3).map(u => view.steps[u].label).join(", ") + (rows[i].users.length > 3 ? ", ..." : "")].map((t, c) => el("div", {class: c === 2 ? "number" : "", title: t}, t)), i => { const u = rows[i].users[0]; if (u !== undefined) { state.step = u; state.tab = "graph"; refresh(true); onPick(u); } })));
 }
 
 const TABS = {graph: ["Graph", graphTab], steps: ["Steps", stepsTab], arena: ["Arena", arenaTab], roofline: ["Roofline", rooflineTab], choices: ["Choices", choicesTab], variants: ["Variants", variantsTab], weights: ["Weights", weightsTab]};

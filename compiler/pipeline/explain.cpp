@@ -8,6 +8,7 @@
 #include "graph/guard.h"
 #include "plan/demand.h"
 #include "plan/fields.h"
+#include "plan/verify.h"
 
 namespace aotc::pipeline {
 namespace {
@@ -200,7 +201,7 @@ class Lines {
 };
 
 json variant(const plan::PlanSet& plans, const plan::Plan& p, const loop::Module& m) {
-  json ranges = json::object(), buffers = json::array(), joined = json::array(), demands = json::array();
+  json ranges = json::object(), chosen_for = json::object(), buffers = json::array(), joined = json::array(), demands = json::array();
   json args = json::array(), labels = json::array(), kernels = json::array();
   for (const plan::Step& s : p.steps) {
     json of = json::array();
@@ -211,11 +212,13 @@ json variant(const plan::PlanSet& plans, const plan::Plan& p, const loop::Module
     if (!s.note.empty()) joined.push_back({{"label", s.label}, {"why", s.note}});
     demands.push_back(demand(plan::demand_of(m, plans, p, s), m.syms));
   }
+  const SymTable syms = plan::narrowed(m.syms, p.ranges);
   for (const plan::SymRange& r : p.ranges) {
     json range = {{"min", r.min}};
     if (r.max != kInf) range["max"] = r.max;
     if (r.multiple_of != 1) range["multiple_of"] = r.multiple_of;
     ranges[m.syms[r.sym].name] = range;
+    chosen_for[m.syms[r.sym].name] = syms.hint(Expr::symbol(r.sym));
   }
   for (const plan::PlannedBuffer& b : p.buffers) {
     json row = {{"name", m.buffers[b.buffer].name},
@@ -234,6 +237,7 @@ json variant(const plan::PlanSet& plans, const plan::Plan& p, const loop::Module
                                    [](const plan::Step& s, const loop::Call& c) { return s.kernel == c.kernel && s.label == c.label; });
   json v = {{"name", p.name},
             {"ranges", ranges},
+            {"chosen_for", chosen_for},
             {"arena_bytes", p.arena_bytes_max},
             {"buffers_bytes", p.sum_bytes_max},
             {"live_bytes", p.live_bytes_max},

@@ -11,9 +11,10 @@ namespace aotc::pipeline {
 
 /// {"kernels": [{name kind calls nodes ops}], "steps": [{kernel label ops lines}], "lines": [the user's], "not_fused": [{value why}],
 /// "prologues": [{value why}],
-///  "variants": [{name ranges arena_bytes buffers_bytes live_bytes demands: [{operations read written products in}] of each step,
-///  args: [places in buffers] of each step, labels and kernels of the steps where they are not the module's, buffers: [{name bytes dtype
-///  begin end offset place}]}], "guards": [..], "layouts": {convolutions channels_last gained_us reordered: [{value bytes}]}, "expanded":
+///  "variants": [{name ranges chosen_for arena_bytes buffers_bytes live_bytes demands: [{operations read written products in}] of each
+///  step, args: [places in buffers] of each step, labels and kernels of the steps where they are not the module's, buffers: [{name bytes
+///  dtype begin end offset place}]}], "guards": [..], "layouts": {convolutions channels_last gained_us reordered: [{value bytes}]},
+///  "expanded":
 ///  [{node operator source into}]}, the last one where operators without a rule were taken apart. "choices": [{kernel variant choice by
 ///  contract candidates: [{choice predicted_us measured_us}] refused: [{choice why}]}]. Metadata add "uarch" to it (add_uarch).
 /// Bytes are at the top of the ranges (at the hint where a range has no top).

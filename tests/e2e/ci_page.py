@@ -40,9 +40,12 @@ class Page(html.parser.HTMLParser):
                 self.scripts.append(data)
 
 
-def rows(columns):
-    """Objects of the page's columns; what is null was not there."""
+def rows(columns, key=None, variants=()):
+    """Objects of the page's columns; what is null was not there. A column that is a number is that of an earlier variant."""
     keys = [k for k in columns if k != "count"]
+    for k in keys:
+        if isinstance(columns[k], int):
+            columns[k] = variants[columns[k]][key][k]
     return [{k: columns[k][i] for k in keys if columns[k] and columns[k][i] is not None} for i in range(columns["count"])]
 
 
@@ -64,10 +67,15 @@ def page_of(c, *words, name="page.html"):
     for part in data["parts"]:
         e = json.loads(json.dumps(part["explain"]))
         e["steps"] = rows(e["steps"])
-        for v in e["variants"]:
+        packed = part["explain"]["variants"]
+        for v, own in zip(e["variants"], packed):
+            assert all(v["ranges"][s]["min"] <= n <= v["ranges"][s].get("max", n) for s, n in v["chosen_for"].items()) and len(v["chosen_for"]) == len(v["ranges"]), v["chosen_for"]
+            for key in ("args", "labels", "kernels"):
+                if isinstance(v.get(key), int):
+                    v[key] = own[key] = packed[v[key]][key]
             for key in ("buffers", "demands"):
                 if key in v:
-                    v[key] = rows(v[key])
+                    v[key] = rows(own[key], key, packed)
         validate("explain", {**e, "about": data["about"]})
     return path, data
 
@@ -155,7 +163,9 @@ def page_of_many_steps(c):
     rows_of = torch.export.Dim("rows", min=1, max=4096)
     pt2 = c.exported("long", Long(), torch.randn(4, 16), dynamic_shapes={"x": {0: rows_of}})
     path, data = page_of(c, pt2, "--cpu", "avx2")
-    v = data["parts"][0]["explain"]["variants"][0]
+    variants = data["parts"][0]["explain"]["variants"]
+    v = variants[0]
+    assert len(variants) > 1 and all(len(w["args"]) == w["steps"] and len(w["buffers"]["offset"]) == w["buffers"]["count"] for w in variants), data["left_out"]
     assert v["steps"] >= 2000 and len(v["args"]) == v["steps"], v["steps"]
     dom = drawn(path, "steps")  # of a list, the rows in sight alone
     assert dom is None or (dom.count('class="row') < 200 and "2000" in dom), dom[:3000]
