@@ -4,16 +4,20 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "about.h"
 #include "base/file.h"
+#include "captured.h"
 #include "ci_verbs.h"
 #include "custom_operators.h"
 #include "failing.h"
 #include "import/read_archive.h"
 #include "import/save_archive.h"
 #include "import/subprogram.h"
+#include "known_values.h"
 #include "pipeline/work_dir.h"
 #include "progress.h"
 #include "reduction.h"
@@ -22,7 +26,7 @@ namespace aotc::cli {
 namespace {
 
 struct Options {
-  std::string model, method, output;
+  std::string model, method, inputs, output;
   FailingOptions failing;
   std::string build_options, verify_options;  ///< words as in a shell
   CustomOperators operators;
@@ -40,6 +44,24 @@ std::vector<std::string> targets_of(const import::Json& model) {
   return targets;
 }
 
+/// What a part of the program takes where the program fails, or the beginnings of it. named: the part with the program's names.
+std::vector<HostTensor> examples_of(KnownValues& known, const import::Json& part, const import::Json& named) {
+  std::vector<std::string> names;
+  for (const import::UserInput& in : import::user_inputs(named)) names.push_back(in.name);
+  if (std::find(names.begin(), names.end(), "") != names.end())
+    throw Diagnostic(ExitCode::usage, {}, "--inputs is for programs that take tensors alone; this one takes a number");
+  std::vector<HostTensor> values = known.of(names);
+  const std::vector<import::UserInput> inputs = import::user_inputs(part);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].sizes || *inputs[i].sizes == values[i].dims) continue;
+    const std::vector<int64_t>& sizes = *inputs[i].sizes;
+    if (!std::equal(sizes.begin(), sizes.end(), values[i].dims.begin(), values[i].dims.end(), std::less_equal<>()))
+      throw Diagnostic(ExitCode::usage, {}, fmt::format("the value of '{}' is smaller than the program says", names[i]));
+    values[i] = beginning(values[i], sizes);
+  }
+  return values;
+}
+
 nlohmann::json reduce(const Options& o, const Common& common, const pipeline::Events& events) {
   const pipeline::WorkDir work(o.output);
   if (events.work_dir) events.work_dir(work.str());
@@ -50,34 +72,57 @@ nlohmann::json reduce(const Options& o, const Common& common, const pipeline::Ev
   };
   Candidate whole{import::model_json(o.model, o.method), import::read_archive(o.model, o.method).data};
   if (o.random_weights) whole.data = drawn_weights(whole.data);
+  std::optional<KnownValues> known;
+  if (!o.inputs.empty()) {
+    import::Program program = import::read_archive(o.model, o.method);
+    std::vector<HostTensor> inputs;
+    if (is_captured(o.inputs)) {
+      Captured run = read_captured(o.inputs);
+      whole.data = with_states(std::move(whole.data), run);
+      inputs = std::move(run.inputs);
+    } else {
+      inputs = inputs_from(o.inputs, program);
+    }
+    program.data = whole.data;
+    known.emplace(std::move(program), std::move(inputs));
+  }
+  const auto save = [&](const std::string& path, const Candidate& c, const import::Json& named) {
+    import::save_archive(path, c.model, c.data, known ? examples_of(*known, c.model, named) : std::vector<HostTensor>());
+  };
   const std::string candidate = work.file("candidate.pt2");
   Failing failing(o.failing, work.str());
-  import::save_archive(candidate, whole.model, whole.data);
+  save(candidate, whole, whole.model);
   const bool fails = failing.learn(candidate);
   if (!fails)
     throw Diagnostic(
         ExitCode::failed, Loc{o.model, "", "", ""},
         fmt::format("does not fail{} ({}): there is nothing to reduce", o.random_weights ? " with random weights" : "", failing.said()));
   say(fmt::format("{} operators fail ({})", import::operators_of(whole.model).size(), failing.said()));
-  const Reducer reducer{[&](const Candidate& c) {
-                          try {
-                            import::save_archive(candidate, c.model, c.data);
-                          } catch (const std::exception&) { return false; }
-                          return failing.same(candidate);
-                        },
-                        say, [&] { return seconds() < o.budget_s; }};
+  Reducer reducer{[&](const Candidate& c) {
+                    try {
+                      save(candidate, c, c.model);
+                    } catch (const std::exception&) { return false; }
+                    return failing.same(candidate);
+                  },
+                  say,
+                  [&] { return seconds() < o.budget_s; },
+                  {}};
+  if (known) reducer.size = [&](const std::string& expr) { return known->size(expr); };
   Candidate small = reduced(whole, reducer, work.file("sizes.pt2"));
   if (o.anonymous) {
     Candidate nameless;
     std::map<std::string, std::string> renamed;
     nameless.model = import::anonymous(small.model, renamed);
     for (const auto& [old, name] : renamed) nameless.data[name] = small.data.at(old);
-    if (!reducer.fails(nameless))
+    save(candidate, nameless, small.model);
+    if (!failing.same(candidate))
       throw Diagnostic(ExitCode::failed, Loc{o.model, "", "", ""}, "does not fail any more without its names and lines")
           .note("leave --anonymous out");
+    save(o.output, nameless, small.model);
     small = std::move(nameless);
+  } else {
+    save(o.output, small, small.model);
   }
-  import::save_archive(o.output, small.model, small.data);
   return {{"output", o.output},
           {"failure", failing.said()},
           {"operators_before", import::operators_of(whole.model).size()},
@@ -95,6 +140,10 @@ Run add_reduce(CLI::App& app) {
   add_option(app, "model", o->model, "a .pt2 saved by torch.export.save").required();
   add_option(app, "-o,--output", o->output, "the reduced program, a .pt2 that torch.export.load reads").required();
   add_option(app, "--method", o->method, "which program, if the file holds several");
+  add_option(
+      app, "--inputs", o->inputs,
+      "a folder of NAME.npy files, or a captured run (AOTC_CAPTURE): the values at which the program fails. They, or what the program "
+      "computes from them, become the example inputs of the reduced program, and the states of the run its buffers");
   add_flag(app, "--build-fails", o->failing.build, "a program fails if aotc build does, with the same exit code and operator or message");
   add_flag(app, "--verify-fails", o->failing.verify, "a program fails if aotc verify does");
   add_option(
@@ -121,7 +170,10 @@ Run add_reduce(CLI::App& app) {
         for (std::vector<std::string>* words : {&o->failing.build_words, &o->failing.verify_words})
           words->insert(words->end(), {option, value});
     const CustomProcesses custom = define(o->operators);
-    require_apart({{"-o", o->output}}, {{"model", o->model}});
+    std::vector<NamedFile> given = {{"model", o->model}};
+    if (!o->inputs.empty())
+      for (NamedFile& file : captured_files("--inputs", o->inputs)) given.push_back(std::move(file));
+    require_apart({{"-o", o->output}}, given);
     require_place_for_file(o->output);
     nlohmann::json told;
     watched(true, [&](const pipeline::Events& events) {

@@ -49,7 +49,7 @@ class Search {
     if (!accept({part(all), whole_.data}, "as a plain list of inputs and results")) return best_;
     operators(all);
     results();
-    if (accept({import::with_example_sizes(best_.model), best_.data}, "with the sizes of the example")) sizes();
+    if (accept({import::with_known_sizes(best_.model, r_.size), best_.data}, "with fixed sizes")) sizes();
     return best_;
   }
 

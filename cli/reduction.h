@@ -2,6 +2,7 @@
 // A program made smaller as long as it fails.
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Reducer {
   std::function<bool(const Candidate&)> fails;        ///< as the whole does; candidates that cannot be read do not
   std::function<void(const std::string& what)> tell;  ///< progress
   std::function<bool()> time_left;
+  std::function<std::optional<int64_t>(const std::string& expr)> size;  ///< of the inputs that it fails on; none: the example's
 };
 
 /// The smallest that was found, starting with `whole`, which fails: a set of operators of which none can be left out (delta debugging,

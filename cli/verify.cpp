@@ -15,6 +15,7 @@
 #include "import/other_inputs.h"
 #include "import/read_archive.h"
 #include "junit.h"
+#include "known_values.h"
 #include "oracles.h"
 #include "pipeline/pipeline.h"
 #include "sizes.h"
@@ -165,19 +166,6 @@ std::vector<std::string> input_folders(const Options& o) {
   return folders;
 }
 
-/// The program whose buffers have the content of a captured run's states.
-import::Program with_states(import::Program program,
-                            const Captured& run){for (const auto& [name, content] :run.states){const auto buffer = program.data.find(name);
-if (buffer == program.data.end() || buffer->second.type.dtype != content.dtype || buffer->second.bytes != content.bytes.size())
-  throw Diagnostic(Loc{run.folder, "", "", ""}, fmt::format("state '{}' is no buffer of that type and size in the program", name))
-      .note("--inputs " + run.folder + "/inputs verifies from the initial states");
-const auto own = std::make_shared<const std::vector<std::byte>>(content.bytes);
-buffer->second.data = own->data();
-buffer->second.keepalive = own;
-}  // namespace
-return program;
-}  // namespace aotc::cli
-
 void compare_samples(const Options& o, const Artifact& artifact, Comparison& comparison) {
   const import::Program& program = comparison.program();
   const auto accepted = [&](const std::map<SymId, int64_t>& sizes) { return comparison.accepts(import::make_shapes(program, sizes)); };
@@ -225,7 +213,8 @@ void compare_runs(const Options& o, const Common& common, const Artifact& artifa
     if (run.inputs.size() != artifact.inputs().size())
       throw Diagnostic(Loc{folder, "", "", ""},
                        fmt::format("has {} inputs; the artifact has {}", run.inputs.size(), artifact.inputs().size()));
-    const import::Program program = with_states(archive, run);
+    import::Program program = archive;
+    program.data = with_states(std::move(program.data), run);
     Comparison comparison(o, common, artifact, program, run.states);
     comparison.given(folder, run.inputs);
     add_comparison(o, common, artifact, program, comparison, several, v);

@@ -8,6 +8,7 @@
 #include "base/diagnostic.h"
 #include "base/words.h"
 #include "import/zip.h"
+#include "import/zip_writer.h"
 
 namespace aotc::import {
 namespace {
@@ -333,6 +334,44 @@ PickleValue read_torch_save(Bytes file, const std::string& what) {
                      return it->second;
                    })
       .run();
+}
+
+void write_torch_save(const std::string& path, const std::vector<HostTensor>& tensors) {
+  std::string code = "\x80\x02(";
+  const auto integer = [&](int64_t v) {
+    code += "\x8a\x08";
+    code.append(reinterpret_cast<const char*>(&v), sizeof v);
+  };
+  const auto text = [&](std::string_view s) {
+    const auto n = static_cast<uint32_t>(s.size());
+    code += 'X';
+    code.append(reinterpret_cast<const char*>(&n), sizeof n).append(s);
+  };
+  const auto name = [&](std::string_view s) {
+    const size_t dot = s.rfind('.');
+    code.append("c").append(s.substr(0, dot)).append("\n").append(s.substr(dot + 1)).append("\n");
+  };
+  ZipWriter zip(path);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const HostTensor& t = tensors[i];
+    const auto* storage =
+        std::find_if(std::begin(kStorages), std::end(kStorages), [&](const StorageType& s) { return s.dtype == t.dtype; });
+    if (storage == std::end(kStorages))
+      throw Diagnostic(ExitCode::unsupported, {}, fmt::format("example inputs of type {} are not written", dtype_name(t.dtype)));
+    name(kTensor), code += "((";
+    text("storage"), name(storage->name), text(std::to_string(i)), text("cpu"), integer(t.elems());
+    code += "tQ", integer(0), code += '(';
+    for (const int64_t d : t.dims) integer(d);
+    code += "t(";
+    int64_t stride = t.elems();
+    for (const int64_t d : t.dims) integer(stride = d > 0 ? stride / d : 0);
+    code += "t\x89", name(kOrderedDict), code += ")RtR";
+    zip.add(fmt::format("archive/data/{}", i), Bytes(t.bytes));
+  }
+  zip.add("archive/data.pkl", code += "t}\x86.");
+  zip.add("archive/byteorder", "little");
+  zip.add("archive/version", "3\n");
+  zip.finish();
 }
 
 }  // namespace aotc::import

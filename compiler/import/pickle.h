@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "graph/interp.h"
 #include "import/payload.h"
 
 namespace aotc::import {
@@ -42,5 +43,9 @@ struct PickleValue {
 
 /// `file` is the whole zip that torch.save wrote; tensors point into it. Throws Diagnostic.
 PickleValue read_torch_save(Bytes file, const std::string& what);
+
+/// Writes what torch.save makes of (the tensors, {}): the example inputs of an archive. Throws Diagnostic (unsupported: a type that is none
+/// of torch's storages; io).
+void write_torch_save(const std::string& path, const std::vector<HostTensor>& tensors);
 
 }  // namespace aotc::import

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "import/pickle.h"
 #include "import/zip_writer.h"
 
 namespace aotc::import {
@@ -31,7 +32,8 @@ Json dense_meta(Json meta) {
 
 }  // namespace
 
-void save_archive(const std::string& path, const Json& model, const std::map<std::string, ConstData>& data) {
+void save_archive(const std::string& path, const Json& model, const std::map<std::string, ConstData>& data,
+                  const std::vector<HostTensor>& examples) {
   ZipWriter zip(path);
   const std::string root = "model/";
   Json weights = {{"config", Json::object()}}, constants = weights;
@@ -59,7 +61,15 @@ void save_archive(const std::string& path, const Json& model, const std::map<std
   zip.add(root + "data/weights/model_weights_config.json", weights.dump());
   zip.add(root + "data/constants/model_constants_config.json", constants.dump());
   zip.add(root + "models/model.json", model.dump());
-  zip.add(root + "data/sample_inputs/model.pt", "");
+  if (examples.empty()) {
+    zip.add(root + "data/sample_inputs/model.pt", "");
+  } else {
+    const std::string aside = path + ".examples";
+    write_torch_save(aside, examples);
+    const auto written_examples = MappedFile::open(aside);
+    std::remove(aside.c_str());
+    zip.add(root + "data/sample_inputs/model.pt", written_examples->bytes());
+  }
   zip.add(root + "archive_format", "pt2");
   zip.add(root + "archive_version", "0");
   zip.add(root + "byteorder", "little");

@@ -220,6 +220,25 @@ Json subprogram(const Json& model, const std::set<size_t>& chosen) {
   return out;
 }
 
+std::vector<UserInput> user_inputs(const Json& model) {
+  std::vector<UserInput> out;
+  for (const Json& spec : model.at("graph_module").at("signature").at("input_specs")) {
+    if (!spec.contains("user_input") || spec.at("user_input").is_null()) continue;
+    UserInput& in = out.emplace_back();
+    const std::vector<std::string> names = names_in(spec, true);
+    if (names.empty()) continue;
+    in.name = names.front();
+    in.sizes.emplace();
+    for (const Json& size : graph_of(model).at("tensor_values").at(in.name).at("sizes")) {
+      if (in.sizes && size.contains("as_int"))
+        in.sizes->push_back(size.at("as_int").get<int64_t>());
+      else
+        in.sizes.reset();
+    }
+  }
+  return out;
+}
+
 std::vector<std::string> returned(const Json& model) {
   std::vector<std::string> out;
   for (const Json& s : model.at("graph_module").at("signature").at("output_specs"))
@@ -240,17 +259,24 @@ Json without_result(Json model, const std::string& name) {
   return model;
 }
 
-Json with_example_sizes(Json model) {
+Json with_known_sizes(Json model, const std::function<std::optional<int64_t>(const std::string&)>& size) {
   Json& graph = graph_of(model);
+  /// {"as_int": 4} of {"as_expr": {"expr_str": "s77", "hint": {"as_int": 4}}}; null where it is not known.
+  const auto number_of = [&](const Json& j) -> Json {
+    if (!j.is_object() || !j.contains("as_expr") || !j.at("as_expr").is_object()) return nullptr;
+    const Json& e = j.at("as_expr");
+    if (size && e.contains("expr_str"))
+      if (const auto n = size(e.at("expr_str").get<std::string>())) return {{"as_int", *n}};
+    return e.value("hint", Json()).is_object() ? Json(e.at("hint")) : Json();
+  };
   std::map<std::string, Json> numbers;  // by name
   for (const auto& [name, value] : graph.at("sym_int_values").items()) {
     if (value.contains("as_int")) numbers.emplace(name, value);
-    if (value.contains("as_expr") && value.at("as_expr").contains("hint") && value.at("as_expr").at("hint").is_object())
-      numbers.emplace(name, value.at("as_expr").at("hint"));
+    if (Json number = number_of(value); !number.is_null()) numbers.emplace(name, std::move(number));
   }
   std::function<void(Json&)> settle = [&](Json& j) {
-    if (j.is_object() && j.contains("as_expr") && j.at("as_expr").is_object() && j.at("as_expr").value("hint", Json()).is_object()) {
-      j = Json(j.at("as_expr").at("hint"));
+    if (Json number = number_of(j); !number.is_null()) {
+      j = std::move(number);
       return;
     }
     if (j.is_object() && j.contains("as_name") && j.at("as_name").is_string())

@@ -1,7 +1,9 @@
 #pragma once
 // Parts of a program as programs: edits of an archive's JSON that leave a program which torch.export.load takes.
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,12 +21,18 @@ std::vector<size_t> operators_of(const Json& model);
 /// stays one where both are still there. Conditions on sizes (guards_code) are left out, names of call arguments too.
 Json subprogram(const Json& model, const std::set<size_t>& nodes);
 
+struct UserInput {
+  std::string name;                           ///< of a tensor; empty: it is a number
+  std::optional<std::vector<int64_t>> sizes;  ///< where none is symbolic
+};
+std::vector<UserInput> user_inputs(const Json& model);
+
 /// The names of the tensors that it returns (not those that it writes), and the program without one of them.
 std::vector<std::string> returned(const Json& model);
 Json without_result(Json model, const std::string& tensor);
 
-/// Every symbolic size is the number that it was in the example; nothing depends on symbols any more.
-Json with_example_sizes(Json model);
+/// Every symbolic size is a number, that of `size` (by its expression) or what it was in the example; nothing depends on symbols any more.
+Json with_known_sizes(Json model, const std::function<std::optional<int64_t>(const std::string&)>& size = {});
 
 /// The sizes above 1 of inputs, weights among them, largest first.
 std::vector<int64_t> input_sizes(const Json& model);

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import torch
 from ci_bisect import operators
 from ci_case import test
@@ -101,7 +102,7 @@ def a_failing_run_is_captured_and_replayed(c):
 @test
 def wrong_numbers_of_a_state_are_replayed_and_found(c):
     module, pt2, so = remember(c)
-    right = c.built(pt2, "right", "--kernels", kernels_of_right(c))
+    right = c.built(pt2, "right", "--kernels", kernels_of(c, "right", "x * sigmoid(1.75 * x)"))
     answers, runs = served(c, so, [[1, 2], [3, 4, 5], [6, 7]], AOTC_CAPTURE_RUNS="all")
     assert answers == ["ok"] * 3 and sorted(runs) == [1, 2, 3], (answers, runs)
     for run in runs.values():
@@ -125,15 +126,74 @@ def wrong_numbers_of_a_state_are_replayed_and_found(c):
     assert told["bisect"][0]["operator"] == "ci.squash.default", told["bisect"]
     failing = [row["pass"] for row in c.json("verify", *words, c.at("captures"), exit_code=1)["outputs"]]
     assert True in failing and False in failing, failing
+    # reduce: of drawn inputs and zeros in the state the program does not fail; the reduced one has the run's state and needs no other file.
+    small, how = c.at("small.pt2"), ("--verify-fails", "--torch-module", module, "--build-options", f"--kernels '{c.at('kernels.json')}' --cpu avx2")
+    c.run("reduce", pt2, *how, "-o", small, exit_code=1)
+    reduced = c.json("reduce", "reduce", pt2, "--inputs", runs[3], *how, "-o", small)
+    assert reduced["operators"] == ["ci.squash.default"] and reduced["operators_before"] > 5, reduced
+    c.run("verify", c.built(small, "small", "--kernels", c.at("kernels.json")), "--against", small, "--torch-module", module, exit_code=1)
     # The file is another by now.
     os.replace(right, so)
     assert "is not the artifact that ran" in c.run("replay", runs[3], exit_code=3).stderr
 
 
-def kernels_of_right(c):
+class Seldom(nn.Module):
+    def forward(self, x, y):
+        return torch.tanh((x.roll(1, -1) / 2).reshape(x.shape[0] * 2, 4)) + y.sum()
+
+
+# A fault of tanh above 40: ends with 0 where the program has it and its example inputs, little-endian float32, are such.
+FAULT = """
+import io, sys, zipfile
+import numpy as np
+z = zipfile.ZipFile(sys.argv[1])
+(saved,) = [z.read(n) for n in z.namelist() if n.endswith("sample_inputs/model.pt")]
+inputs = zipfile.ZipFile(io.BytesIO(saved)) if saved else None
+numbers = [np.frombuffer(inputs.read(n), np.float32) for n in inputs.namelist() if "/data/" in n] if saved else []
+found = any(n.max(initial=0) > 40 for n in numbers) and any(b"aten.tanh.default" in z.read(n) for n in z.namelist() if n.endswith("models/model.json"))
+sys.exit(0 if found else 1)
+"""
+
+
+@test
+def a_captured_run_is_reduced_with_what_it_computes(c):
+    rows = torch.export.Dim("rows", min=1, max=64)
+    pt2 = c.exported("seldom", Seldom().eval(), torch.randn(4, 8), torch.randn(3), dynamic_shapes={"x": {0: rows}, "y": {}})
+    so, folder, small = c.built(pt2), c.at("given"), c.at("small.pt2")
+    os.makedirs(folder)
+    x = torch.randn(7, 8, generator=torch.Generator().manual_seed(1))
+    x[1, 0] += 160
+    np.save(os.path.join(folder, "x.npy"), x.numpy())
+    np.save(os.path.join(folder, "y.npy"), np.zeros(3, np.float32))
+    c.run("run", so, *[f"--input={name}={os.path.join(folder, name)}.npy" for name in "xy"], "-o", c.at("out"),
+          env=dict(os.environ, AOTC_CAPTURE=c.at("captures"), AOTC_CAPTURE_RUNS="all"))
+    (captured,) = [c.at("captures", name) for name in os.listdir(c.at("captures"))]
+    with open(c.at("fault.py"), "w") as f:
+        f.write(FAULT)
+    how = ("--test", f"python3 '{c.at('fault.py')}' {{}}", "-o", small)
+    c.run("reduce", pt2, *how, exit_code=1)
+    whole = x.roll(1, -1) / 2
+    for words in ((captured,), (folder, "--anonymous")):
+        told = c.json("reduce", "reduce", pt2, "--inputs", *words, *how)
+        assert told["operators"] == ["aten.tanh.default"] and told["operators_before"] > 4 and told["inputs"] == 1, told
+        program = torch.export.load(small)
+        (taken,), keywords = program.example_inputs
+        assert not keywords and taken.max() == whole.max() > 40 and taken.shape == (4, 4), program.example_inputs
+        assert all(n in whole for n in taken.flatten()) and torch.equal(program.module()(taken)[0], torch.tanh(taken))
+    c.run("verify", c.built(small, "small"), "--against", small)
+    # Not of this program.
+    os.remove(os.path.join(folder, "y.npy"))
+    assert "y.npy" in c.run("reduce", pt2, "--inputs", folder, *how, exit_code=6).stderr
+    np.save(os.path.join(folder, "y.npy"), np.zeros(4, np.float32))
+    c.run("reduce", pt2, "--inputs", folder, *how, exit_code=2)
+    c.run("reduce", pt2, "--inputs", captured, *how[:-1], os.path.join(captured, "run.json"), exit_code=2)
+
+
+def kernels_of(c, name, pointwise):
+    """As that of `operators`, with another kernel."""
     with open(c.at("kernels.json")) as f:
         kernels = json.load(f)
-    kernels["kernels"][0]["pointwise"] = "x * sigmoid(1.75 * x)"
-    with open(c.at("right.json"), "w") as f:
+    kernels["kernels"][0]["pointwise"] = pointwise
+    with open(c.at(name + ".json"), "w") as f:
         json.dump(kernels, f)
-    return c.at("right.json")
+    return c.at(name + ".json")
