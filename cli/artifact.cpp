@@ -283,7 +283,8 @@ bool Session::accepts(const std::vector<HostTensor>& inputs) const {
 void Session::run() { artifact_.check(run_method(), "run"); }
 
 std::optional<Refusal> Session::run_unless_refused() {
-  const aotc_status status = run_method();
+  aotc_status status = run_method();
+  if (status == AOTC_STATUS_OK) status = artifact_.api().synchronize(context_);
   if (status == AOTC_STATUS_ASSERTION_FAILED || status == AOTC_STATUS_INDEX_OUT_OF_RANGE)
     return Refusal{status, artifact_.api().last_error()};
   artifact_.check(status, "run");

@@ -132,8 +132,8 @@ class Session {
   /// Whether the model takes inputs of these shapes; their data are not looked at.
   bool accepts(const std::vector<HostTensor>& inputs) const;
   void run();  ///< throws Diagnostic when the artifact refuses
-  /// As run; the artifact's status and message where the model refuses these inputs: an assertion of its own fails, or an index is out of
-  /// range.
+  /// As run and wait; the artifact's status and message where the model refuses these inputs: an assertion of its own fails, or an index is
+  /// out of range.
   std::optional<Refusal> run_unless_refused();
   /// Binds these inputs and runs: the artifact's status, whichever it is, and its message unless that is AOTC_STATUS_OK.
   Refusal attempt(const std::vector<HostTensor>& inputs);

@@ -100,17 +100,20 @@ std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std
 
 void bind_made_inputs(Session& session, std::vector<HostTensor>& inputs) {
   session.bind(inputs);
-  const std::optional<Refusal> refused = session.run_unless_refused();
-  if (refused) {
-    for (HostTensor& t : inputs)
-      if (is_int(t.dtype))
-        for (size_t at = 0; at < t.bytes.size(); at += dtype_bytes(t.dtype)) t.bytes[at] = std::byte{1};  // little endian
-    session.bind(inputs);
-    if (session.run_unless_refused())
-      throw Diagnostic(ExitCode::bad_input, {}, "run: " + refused->why)
-          .note("give inputs that the model takes: --inputs DIR, with NAME.npy for each");
+  if (!session.run_unless_refused()) return;
+  for (HostTensor& t : inputs) {
+    if (!is_int(t.dtype)) continue;
+    std::fill(t.bytes.begin(), t.bytes.end(), std::byte{0});
+    for (size_t at = 0; at < t.bytes.size(); at += dtype_bytes(t.dtype)) t.bytes[at] = std::byte{1};  // little endian
   }
-  session.wait();
+  session.bind(inputs);
+  try {
+    session.run();
+    session.wait();
+  } catch (Diagnostic& d) {
+    d.note("give inputs that the model takes: --inputs DIR, with NAME.npy for each");
+    throw;
+  }
 }
 
 void time_runs(Session& session, double seconds, int least, std::vector<double>& out) {

@@ -15,7 +15,7 @@ inline double microseconds(Clock::time_point from) { return std::chrono::duratio
 
 /// Inputs of an artifact without its archive: symbols by what is given, else the first size that they were tuned for, else 8.
 std::vector<HostTensor> made_inputs(const Artifact& artifact, const std::map<std::string, int64_t>& given);
-/// Binds them and runs once. Integers of 0 become 1 where the model refuses them (as divisors).
+/// Binds them, runs once and waits. All integers become 1 where the model refuses those that are there (0 as a divisor).
 void bind_made_inputs(Session& session, std::vector<HostTensor>& inputs);
 
 /// The sizes of the artifact's symbols (and expressions of them, where an input has no plain one) in these inputs, by name.

@@ -38,7 +38,6 @@ struct SlabGroups {
   int most, groups, resident;
 };
 constexpr SlabGroups kSlabGroups[] = {{256, 2, 1}, {128, 1, 2}, {64, 1, 3}};
-constexpr double kConflict = 4;  // lanes that read one bank: of left operands across k that are taken apart
 
 constexpr int sums_of_thread(const WgmmaTile& t) { return t.warp_m / 64 * t.cols / 2; }
 
@@ -179,7 +178,7 @@ double wgmma_cost_ns(const WgmmaTile& t, const WgmmaWork& w, const Machine& m) {
   const double beside = cuda::beside(blocks, resident, cores);
   const double together = t.groups > 1 && !t.ping_pong ? 1 + u.wg_together / t.cols : 1;
   // Copies write a stage, and every instruction reads its 64 lines and all columns; of few bits, lines are read once.
-  const double lines = t.left_bits ? 32 : w.products > 1 && w.a_across_k ? 64 * kConflict : 64;
+  const double lines = t.left_bits ? 32 : w.products > 1 && w.a_across_k ? 64 * u.wg_conflict : 64;
   const double shared = t.stage_bytes() + t.warp_m / 64 * (lines + t.cols) * 128 * (t.ping_pong ? 1 : t.groups);
   const double products = dtype_bytes(w.in) == 4 ? u.wg_products / 2 / w.products
                           : is_float8(w.in)      ? u.wg_of_bytes * u.wg_products
